@@ -1,0 +1,1 @@
+"""The Librarian pipeline: a podcast archive in, a measured and searchable index out."""

@@ -1,0 +1,1 @@
+"""Reads what people put into an archive's folders: layout, notes, published transcripts."""

@@ -1,0 +1,217 @@
+"""Where things are in an archive, and which files belong to which episode.
+
+Files are only listed here, never opened. What can't be used is reported with what to do about it, and never guessed at.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from librarian_pipeline.errors import UsageError
+
+AUDIO_FOLDER = "audio"
+NOTES_FOLDER = "notes"
+TRANSCRIPTS_FOLDER = "transcripts"
+
+# Where an episode has two files of one kind, the suffix that comes first here wins: video comes last,
+# because the video edition of an episode is often cut differently.
+AUDIO_SUFFIXES = (
+    *(".mp3", ".m4a", ".opus", ".ogg", ".flac", ".wav", ".aac", ".wma", ".m4b", ".oga", ".aiff", ".aif", ".mka"),
+    *(".mp4", ".webm", ".mkv", ".mov", ".m4v"),
+)
+NOTES_SUFFIXES = (".md",)
+TRANSCRIPT_SUFFIXES = (".vtt", ".srt", ".json")
+PARTIAL_SUFFIXES = frozenset({".part", ".partial", ".crdownload", ".download", ".opdownload", ".tmp"})
+
+EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini"})
+_SUFFIXES = {AUDIO_FOLDER: AUDIO_SUFFIXES, NOTES_FOLDER: NOTES_SUFFIXES, TRANSCRIPTS_FOLDER: TRANSCRIPT_SUFFIXES}
+
+
+@dataclass(frozen=True)
+class EpisodeFiles:
+    """The files of one episode, at least one of which is there."""
+
+    episode_id: str
+    audio: Path | None
+    notes: Path | None
+    published: Path | None
+
+
+@dataclass(frozen=True)
+class SourceProblem:
+    """A file that is left out, why, and what to do about it."""
+
+    path: Path
+    message: str
+    fix: str
+
+    @property
+    def line(self) -> str:
+        """The problem as one line."""
+        return f"{self.message}: {self.fix}"
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What an archive holds: its episodes, sorted by id, and the files that belong to none."""
+
+    episodes: dict[str, EpisodeFiles]
+    problems: tuple[SourceProblem, ...]
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The folders of an archive. None of them needs to exist, except that `discover` needs `home`."""
+
+    home: Path
+
+    @property
+    def audio_dir(self) -> Path:
+        return self.home / AUDIO_FOLDER
+
+    @property
+    def notes_dir(self) -> Path:
+        return self.home / NOTES_FOLDER
+
+    @property
+    def transcripts_dir(self) -> Path:
+        return self.home / TRANSCRIPTS_FOLDER
+
+    @property
+    def gold_path(self) -> Path:
+        return self.home / "gold" / "gold_set.json"
+
+    @property
+    def warehouse_dir(self) -> Path:
+        return self.home / "warehouse"
+
+    @property
+    def dagster_home_dir(self) -> Path:
+        return self.home / "dagster_home"
+
+    @property
+    def reports_dir(self) -> Path:
+        return self.home / "reports"
+
+    @property
+    def published_dir(self) -> Path:
+        return self.home / "published"
+
+    def discover(self) -> Discovery:
+        """The episodes of this archive, and the files that can't be used.
+
+        Raises `UsageError` if `home` is not a folder. An archive without episodes is not an error; see `empty_message`.
+        """
+        if not self.home.is_dir():
+            raise UsageError(
+                f"there is no archive at {self.home}",
+                f"create that folder with {AUDIO_FOLDER}/, {NOTES_FOLDER}/ and {TRANSCRIPTS_FOLDER}/ in it, "
+                "or name another one with --home DIR",
+            )
+        problems: list[SourceProblem] = []
+        files = {folder: _files_by_id(self.home / folder, suffixes, problems) for folder, suffixes in _SUFFIXES.items()}
+        _drop_ids_that_differ_in_case(files, problems)
+        episodes = {
+            episode_id: EpisodeFiles(
+                episode_id,
+                audio=files[AUDIO_FOLDER].get(episode_id),
+                notes=files[NOTES_FOLDER].get(episode_id),
+                published=files[TRANSCRIPTS_FOLDER].get(episode_id),
+            )
+            for episode_id in _all_ids(files)
+        }
+        return Discovery(episodes, tuple(problems))
+
+    def empty_message(self) -> str:
+        """The one line for people whose archive has no episode yet."""
+        return (
+            f"{self.home} has no episode yet: put recordings in {self.audio_dir}, notes (ID.md) in {self.notes_dir}, "
+            f"or published transcripts in {self.transcripts_dir}"
+        )
+
+
+def _files_by_id(folder: Path, suffixes: tuple[str, ...], problems: list[SourceProblem]) -> dict[str, Path]:
+    """The usable files of a folder; the others are added to `problems`."""
+    usable = [path for path in _list_folder(folder, problems) if _is_usable(path, suffixes, problems)]
+    chosen: dict[str, Path] = {}
+    for path in sorted(usable, key=lambda path: (suffixes.index(path.suffix.lower()), path.name)):
+        first = chosen.setdefault(_episode_id(path), path)
+        if first is not path:
+            message = f"{_shown(path)} is not used, because {_shown(first)} has the same episode id"
+            problems.append(SourceProblem(path, message, "keep one of the two"))
+    return chosen
+
+
+def _list_folder(folder: Path, problems: list[SourceProblem]) -> Iterator[Path]:
+    try:
+        yield from sorted(folder.iterdir())
+    except FileNotFoundError:
+        return  # An archive needs only the folders that it uses.
+    except OSError as error:
+        message = f"{_shown(folder)} can't be listed ({error.strerror})"
+        problems.append(SourceProblem(folder, message, "make it a folder that you may read"))
+
+
+def _is_usable(path: Path, suffixes: tuple[str, ...], problems: list[SourceProblem]) -> bool:
+    reason = _reason_against(path, suffixes)
+    if reason is not None:
+        problems.append(SourceProblem(path, *reason))
+        return False
+    return not _is_clutter(path)
+
+
+def _reason_against(path: Path, suffixes: tuple[str, ...]) -> tuple[str, str] | None:
+    """Why a file can't be used, and what to do about it, for people to read."""
+    shown, folder = _shown(path), _shown(path.parent)
+    if path.suffix.lower() in PARTIAL_SUFFIXES:
+        return f"{shown} is still being written", "wait until it is complete, or delete it if nothing writes it any more"
+    if _is_clutter(path):
+        return None
+    if path.is_dir():
+        return f"{shown} is a folder", f"move its files up into {folder}"
+    if not path.is_file():
+        return f"{shown} is not a file", "replace it with the file that it should lead to"
+    if path.suffix.lower() not in suffixes:
+        return (
+            f"{shown} has none of the suffixes that {folder} takes",
+            f"convert or rename it to one of {' '.join(suffixes)}",
+        )
+    if EPISODE_ID.fullmatch(_episode_id(path)) is None:
+        allowed = "at most 64 of the letters A-Z and a-z, digits, dots, dashes and underscores, with a letter or digit first"
+        return f"the name of {shown} can't be an episode id", f"rename it to {allowed}"
+    return None
+
+
+def _is_clutter(path: Path) -> bool:
+    """Whether a file was left by a system or an editor, and no person means it to be an episode."""
+    return path.name.startswith((".", "~$")) or path.name.endswith("~") or path.name.lower() in _SYSTEM_FILES
+
+
+def _drop_ids_that_differ_in_case(files: dict[str, dict[str, Path]], problems: list[SourceProblem]) -> None:
+    # Each episode gets files of its own further on, and on macOS and Windows those of EP03 and ep03 would be the same.
+    kept: dict[str, str] = {}
+    for episode_id in _all_ids(files):
+        first = kept.setdefault(episode_id.lower(), episode_id)
+        if first == episode_id:
+            continue
+        for paths in files.values():
+            if episode_id in paths:
+                path = paths.pop(episode_id)
+                message = f"{_shown(path)} is not used, because its name differs from the episode {first} only in case"
+                problems.append(SourceProblem(path, message, f"name it {first}, or give it an id of its own"))
+
+
+def _all_ids(files: dict[str, dict[str, Path]]) -> list[str]:
+    return sorted({episode_id for paths in files.values() for episode_id in paths})
+
+
+def _episode_id(path: Path) -> str:
+    return unicodedata.normalize("NFC", path.stem)
+
+
+def _shown(path: Path) -> str:
+    """A path that can be printed, even where the name on disk is not valid UTF-8."""
+    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")

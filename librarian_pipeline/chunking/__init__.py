@@ -1,0 +1,1 @@
+"""From segments and notes to addressable passages."""

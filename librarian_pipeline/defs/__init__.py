@@ -1,0 +1,1 @@
+"""The Dagster shell: thin assets over the library, and nothing else."""

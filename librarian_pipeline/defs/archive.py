@@ -1,0 +1,41 @@
+"""What the archive's files hold: `audio`, `notes`, `episodes`."""
+
+import pyarrow as pa
+
+from librarian_pipeline.archive.catalogue import build_catalogue
+from librarian_pipeline.archive.notes import read_notes
+from librarian_pipeline.defs.declaration import Result, derived
+from librarian_pipeline.defs.metadata import rows_as_markdown
+from librarian_pipeline.defs.step import Step
+from librarian_pipeline.speech.audio_facts import audio_row
+from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, EPISODES, NOTES, TRANSCRIPTS
+
+
+@derived(AUDIO, "opus")
+def audio(step: Step) -> Result:
+    """Each episode's audio file: digest, codec, length as stated and as decoded, and what is wrong with it."""
+    rows = [audio_row(step.files.audio, step.partition, step.workspace.home)] if step.files.audio else []
+    facts = {"status": rows[0]["status"], "duration_ms": rows[0].get("duration_decoded_ms")} if rows else {}
+    return step.store(pa.Table.from_pylist(rows, schema=AUDIO), metadata=facts)
+
+
+@derived(NOTES, "markdown")
+def notes(step: Step) -> Result:
+    """The sections of each episode's notes, with their times where the notes give them."""
+    rows = read_notes(step.files.notes, step.partition) if step.files.notes else []
+    sample = rows_as_markdown(rows[:5], ["heading", "start_ms", "text"])
+    return step.store(pa.Table.from_pylist(rows, schema=NOTES), metadata={"sample": sample})
+
+
+@derived(EPISODES)
+def episodes(step: Step) -> Result:
+    """The catalogue: title, date, language, length and status of each episode."""
+    table = build_catalogue(
+        step.discovery.episodes.values(),
+        step.read("audio", AUDIO),
+        step.read("transcripts", TRANSCRIPTS),
+        step.read("chunks", CHUNKS),
+        step.workspace.source_failures(step.episodes),
+    )
+    columns = ["episode_id", "title", "language", "status", "n_chunks_notes", "n_chunks_transcript"]
+    return step.store(table, metadata={"catalogue": rows_as_markdown(table.to_pylist(), columns)})

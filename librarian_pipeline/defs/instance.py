@@ -1,0 +1,44 @@
+"""Dagster's own storage, inside the archive: `dagster_home/`."""
+
+import os
+from pathlib import Path
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+COMMAND_TAG = {"librarian/command": "run"}
+
+CONFIG = """\
+# Written by the Librarian pipeline; replaced when it changes.
+telemetry:
+  enabled: false
+event_log_storage:
+  module: dagster._core.storage.event_log
+  class: ConsolidatedSqliteEventLogStorage
+  config:
+    base_dir: {history}
+concurrency:
+  runs:
+    max_concurrent_runs: 2
+"""
+
+
+def open_instance(folder: Path) -> dg.DagsterInstance:
+    """The instance in `folder`, made if it isn't there yet."""
+    write_config(folder)
+    os.environ["DAGSTER_HOME"] = str(folder)
+    return dg.DagsterInstance.from_config(str(folder))
+
+
+def write_config(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    path, text = folder / "dagster.yaml", CONFIG.format(history=folder / "history")
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def close_dead_runs(instance: dg.DagsterInstance) -> None:
+    """Marks the runs of a command that was killed as canceled. Call it only while no other command is running."""
+    unfinished = [DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED]
+    for run in instance.get_runs(filters=RunsFilter(tags=COMMAND_TAG, statuses=unfinished)):
+        instance.report_run_canceled(run, message="The command that started this run ended before it did.")

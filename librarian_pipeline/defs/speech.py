@@ -1,0 +1,34 @@
+"""Speech to text: `transcripts`."""
+
+import pyarrow as pa
+
+from librarian_pipeline.defs.declaration import Result, derived
+from librarian_pipeline.defs.metadata import rows_as_markdown
+from librarian_pipeline.defs.step import Step
+from librarian_pipeline.lineage.recipes import transcript_source
+from librarian_pipeline.speech.transcript import published_transcript, transcribe_file
+from librarian_pipeline.storage.schemas import TRANSCRIPTS
+
+
+@derived(TRANSCRIPTS, "whisper")
+def transcripts(step: Step) -> Result:
+    """Timed segments of what is said, by Whisper from the audio or from a published transcript."""
+    source = transcript_source(step.files, step.settings)
+    table = _transcript(step, source)
+    sample = rows_as_markdown(table.slice(0, 5).to_pylist(), ["start_ms", "end_ms", "speaker", "text"])
+    return step.store(table, metadata={"source": source, "sample": sample})
+
+
+def _transcript(step: Step, source: str) -> pa.Table:
+    language = step.declared_language
+    if source == "audio" and step.files.audio is not None:
+        return transcribe_file(
+            step.files.audio,
+            step.partition,
+            language,
+            step.settings.whisper,
+            lambda done, total: step.report(done, total, "s of audio"),
+        )
+    if source == "published" and step.files.published is not None:
+        return published_transcript(step.files.published, step.partition, language)
+    return TRANSCRIPTS.empty_table()

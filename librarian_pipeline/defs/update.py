@@ -1,0 +1,75 @@
+"""Brings an archive up to date: runs, through Dagster, what the planner finds to be due."""
+
+from dataclasses import dataclass, field
+
+import dagster as dg
+from dagster_shared.error import SerializableErrorInfo
+
+from librarian_pipeline.definitions import definitions_for
+from librarian_pipeline.defs.instance import COMMAND_TAG, close_dead_runs, open_instance
+from librarian_pipeline.defs.partitions import register_episodes
+from librarian_pipeline.lineage.graph import Item
+from librarian_pipeline.lineage.outdated import verdicts
+from librarian_pipeline.lineage.planning import Batch, Planner
+from librarian_pipeline.progress import Progress
+from librarian_pipeline.workspace import Workspace
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@dataclass
+class Outcome:
+    """What a run did. `errors` holds what failed unexpectedly; files that can't be read are on record in the warehouse."""
+
+    derived: list[Item] = field(default_factory=list)
+    errors: dict[Item, str] = field(default_factory=dict)
+    traces: dict[Item, str] = field(default_factory=dict)
+
+
+def bring_up_to_date(workspace: Workspace, planner: Planner, progress: Progress) -> Outcome:
+    """Derives what is due, round after round, until nothing is. The caller holds the archive's run lock."""
+    outcome = Outcome()
+    with open_instance(workspace.archive.dagster_home_dir) as instance:
+        close_dead_runs(instance)
+        discovery = workspace.archive.discover()
+        register_episodes(instance, set(discovery.episodes))
+        job = definitions_for(workspace.home, progress).resolve_implicit_global_asset_job_def()
+        while True:
+            world = workspace.observe(discovery)
+            batches = planner.next_round(verdicts(world), world.episodes)
+            if not batches:
+                return outcome
+            for batch in batches:
+                planner.attempted.update(batch.items)
+                result = job.execute_in_process(
+                    instance=instance,
+                    partition_key=batch.partition,
+                    asset_selection=[dg.AssetKey(asset) for asset in batch.assets],
+                    tags=COMMAND_TAG,
+                    run_config=QUIET,
+                    raise_on_error=False,
+                )
+                _note(batch, result, workspace, outcome)
+
+
+def _note(batch: Batch, result: dg.ExecuteInProcessResult, workspace: Workspace, outcome: Outcome) -> None:
+    for event in result.get_asset_materialization_events():
+        outcome.derived.append(
+            Item(event.step_materialization_data.materialization.asset_key.to_user_string(), batch.partition)
+        )
+    for event in result.filter_events(lambda event: event.is_step_failure):
+        item = Item(str(event.step_key), batch.partition)
+        failure = event.step_failure_data
+        if workspace.warehouse.failure(item.asset, item.partition) is None:
+            described = failure.user_failure_data.description if failure.user_failure_data else None
+            outcome.errors[item] = described or _first_cause(failure.error)
+            outcome.traces[item] = failure.error.to_string() if failure.error else ""
+
+
+def _first_cause(error: SerializableErrorInfo | None) -> str:
+    """The message of the exception that started it all, in one line."""
+    if error is None:
+        return "failed without saying why"
+    while error.cause is not None:
+        error = error.cause
+    return " ".join(error.message.split())

@@ -1,0 +1,1 @@
+"""How well each retrieval mode finds what the gold set asks for."""

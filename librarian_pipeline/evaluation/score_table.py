@@ -1,0 +1,53 @@
+"""The score table as people read it: in the terminal, in Dagster, in the README."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from librarian_pipeline.evaluation.metrics import METRICS
+from librarian_pipeline.retrieval.modes import MODES
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """A figure for each mode and metric over one slice, and what they were measured on."""
+
+    n_passages: int
+    n_episodes: int
+    n_queries: int
+    dense_backend: str
+    values: dict[tuple[str, str], float]
+
+    @classmethod
+    def from_scores(cls, scores: pa.Table, n_passages: int, n_episodes: int, dense_backend: str) -> "ScoreTable":
+        rows = [row for row in scores.to_pylist() if row["slice"] == "all"]
+        return cls(
+            n_passages,
+            n_episodes,
+            rows[0]["n_queries"] if rows else 0,
+            dense_backend,
+            {(row["mode"], row["metric"]): row["value"] for row in rows},
+        )
+
+    @property
+    def caption(self) -> str:
+        return (
+            f"{self.n_passages} passages of {self.n_episodes} episodes, {self.n_queries} queries; "
+            f"dense: {self.dense_backend}"
+        )
+
+    @property
+    def header(self) -> list[str]:
+        return ["Retrieval mode", *METRICS]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        if not self.values:
+            return []
+        return [[mode, *(f"{self.values[mode, metric]:.2f}" for metric in METRICS)] for mode in MODES]
+
+    def to_markdown(self) -> str:
+        """The caption, and the table in Markdown."""
+        lines = [" | ".join(self.header), " | ".join(["---", *["---:"] * len(METRICS)])]
+        lines += [" | ".join(row) for row in self.rows]
+        return "\n".join([self.caption, "", *(f"| {line} |" for line in lines)])

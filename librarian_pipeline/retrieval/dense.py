@@ -1,0 +1,24 @@
+"""The vector index: exact cosine similarity by one matrix product."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+class VectorIndex:
+    """Unit vectors in memory, shape (n, dimensions), float32; row `i` belongs to `chunk_ids[i]`."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.chunk_ids: list[str] = table.column("chunk_id").to_pylist()
+        self.vectors = vectors_of(table)
+
+    def scores(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The cosine of every passage with a unit query vector of shape (dimensions,)."""
+        return self.vectors @ query
+
+
+def vectors_of(table: pa.Table) -> npt.NDArray[np.float32]:
+    """The `embedding` column as an array of shape (n, dimensions)."""
+    column = table.column("embedding").combine_chunks()
+    flat: npt.NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(len(column), column.type.list_size)

@@ -1,0 +1,36 @@
+"""What the rest of the pipeline knows of an embedding model."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+OnProgress = Callable[[int, int], None]
+"""Told how many texts are done, and of how many."""
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors of `dimensions` float32 values."""
+
+    dimensions: int
+
+    def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
+        """Shape (len(texts), dimensions)."""
+        ...
+
+    def embed_query(self, text: str) -> Vectors:
+        """Shape (dimensions,)."""
+        ...
+
+
+def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [texts[start : start + size] for start in range(0, len(texts), size)]
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
+    """Each row divided by its length; zero rows stay zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)

@@ -1,0 +1,55 @@
+"""Any model that sentence-transformers loads: from a folder, from the hub, or the packaged all-MiniLM-L6-v2."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from librarian_pipeline.errors import ModelNotFoundError
+from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors, batches
+
+BATCH_SIZE = 32
+
+
+class SentenceTransformerEmbedder:
+    """The prompts are always set, if only to nothing: a model without saved prompts would silently use none."""
+
+    def __init__(self, location: str, query_prompt: str | None, passage_prompt: str | None) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            self._model = SentenceTransformer(location, device="cpu")
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise ModelNotFoundError(
+                f"no sentence-transformers model at {location!r} ({reason})",
+                'set [embeddings] model to "st:" and a folder with the model, or to a packaged one (see `librarian models`)',
+            ) from error
+        saved = self._model.prompts
+        self._query_prompt = query_prompt if query_prompt is not None else saved.get("query") or ""
+        self._passage_prompt = passage_prompt if passage_prompt is not None else _saved_passage_prompt(saved)
+        dimensions = self._model.get_embedding_dimension()
+        if dimensions is None:
+            raise ModelNotFoundError(f"the model at {location!r} does not say its dimensions", "choose another model")
+        self.dimensions = int(dimensions)
+
+    def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
+        vectors: list[Vectors] = []
+        for part in batches(texts, BATCH_SIZE):
+            vectors.append(self._encode(part, self._passage_prompt))
+            if on_progress:
+                on_progress(sum(len(done) for done in vectors), len(texts))
+        return np.vstack(vectors) if vectors else np.zeros((0, self.dimensions), dtype=np.float32)
+
+    def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self._encode([text], self._query_prompt)[0]
+        return vector
+
+    def _encode(self, texts: Sequence[str], prompt: str) -> Vectors:
+        vectors = self._model.encode(
+            list(texts), prompt=prompt, batch_size=BATCH_SIZE, normalize_embeddings=True, show_progress_bar=False
+        )
+        return np.asarray(vectors, dtype=np.float32)
+
+
+def _saved_passage_prompt(saved: "dict[str, str | None]") -> str:
+    return next((prompt for name in ("document", "passage", "corpus") if (prompt := saved.get(name))), "")

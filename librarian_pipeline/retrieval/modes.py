@@ -1,0 +1,135 @@
+"""The one place that defines every retrieval mode. Evaluation, command line and servers all call `Searcher.search`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from librarian_pipeline.errors import UsageError
+from librarian_pipeline.retrieval.bm25 import Bm25Index
+from librarian_pipeline.retrieval.dense import VectorIndex
+from librarian_pipeline.retrieval.embedders import Embedder
+from librarian_pipeline.retrieval.embedders.interface import Vectors
+from librarian_pipeline.retrieval.fusion import reciprocal_rank_fusion
+from librarian_pipeline.retrieval.ranking import Ranked, top_k
+from librarian_pipeline.settings import FusionSettings
+from librarian_pipeline.text.lemmas import Normalizer
+from librarian_pipeline.text.tokens import raw_tokens
+
+MODES = ("bm25_raw", "bm25_stem", "dense", "hybrid")
+DEFAULT_MODE = "hybrid"
+MAX_K = 1_000
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A row of `chunks`, as far as readers of a result need it; times in milliseconds, None where the notes give none."""
+
+    chunk_id: str
+    episode_id: str
+    layer: str
+    start_ms: int | None
+    end_ms: int | None
+    heading: str | None
+    text: str
+    language: str
+    first_segment: int | None
+    last_segment: int | None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A passage at its rank (from 1). Scores of different modes can't be compared."""
+
+    rank: int
+    score: float
+    passage: Passage
+
+
+class Searcher:
+    """All modes over one set of indexes. The embedding model is loaded when a dense query first needs it."""
+
+    def __init__(
+        self,
+        chunks: pa.Table,
+        raw_index: Bm25Index,
+        stem_index: Bm25Index,
+        vector_index: VectorIndex,
+        normalizer: Normalizer,
+        load_embedder: Callable[[], Embedder],
+        fusion: FusionSettings,
+    ) -> None:
+        self.passages = passages_of(chunks)
+        self.stem_index = stem_index
+        self.normalizer = normalizer
+        self._raw_index = raw_index
+        self._vector_index = vector_index
+        self._fusion = fusion
+        self._load_embedder = load_embedder
+        self._embedder: Embedder | None = None
+        # Dense and hybrid embed the same query one after the other.
+        self._query_vector = lru_cache(maxsize=1024)(self._embed_query)
+        self._rankers: dict[str, Callable[[str, int], list[Ranked]]] = {
+            "bm25_raw": self._rank_raw,
+            "bm25_stem": self._rank_stem,
+            "dense": self._rank_dense,
+            "hybrid": self._rank_hybrid,
+        }
+
+    def search(self, query: str, mode: str = DEFAULT_MODE, k: int = 5) -> list[Hit]:
+        """The `k` best passages for a query, best first. Fewer, or none, where fewer passages are candidates.
+
+        Raises `UsageError` for a blank query, an unknown mode, or a `k` outside 1 to `MAX_K`.
+        """
+        if not query.strip():
+            raise UsageError("the query is blank", "ask for something")
+        if mode not in self._rankers:
+            raise UsageError(f"there is no mode {mode!r}", f"use one of: {', '.join(MODES)}")
+        if not 1 <= k <= MAX_K:
+            raise UsageError(f"k = {k} is out of range", f"use 1 to {MAX_K}")
+        ranked = self._rankers[mode](query, k)
+        return [Hit(rank, hit.score, self.passages[hit.chunk_id]) for rank, hit in enumerate(ranked, start=1)]
+
+    def _rank_raw(self, query: str, k: int) -> list[Ranked]:
+        scores, candidates = self._raw_index.scores(raw_tokens(query))
+        return top_k(self._raw_index.chunk_ids, scores, k, candidates)
+
+    def _rank_stem(self, query: str, k: int) -> list[Ranked]:
+        """Each passage is scored against the query normalised in the passage's own language."""
+        index = self.stem_index
+        scores, candidates = np.zeros(len(index.chunk_ids)), np.zeros(len(index.chunk_ids), dtype=np.bool_)
+        for language in np.unique(index.languages):
+            own = index.languages == language
+            language_scores, language_candidates = index.scores(self.normalizer.terms(query, str(language)))
+            scores[own], candidates[own] = language_scores[own], language_candidates[own]
+        return top_k(index.chunk_ids, scores, k, candidates)
+
+    def _rank_dense(self, query: str, k: int) -> list[Ranked]:
+        if not self._vector_index.chunk_ids:
+            return []
+        return top_k(self._vector_index.chunk_ids, self._vector_index.scores(self._query_vector(query)), k)
+
+    def _rank_hybrid(self, query: str, k: int) -> list[Ranked]:
+        depth = max(k, self._fusion.depth)
+        branches = [self._rank_stem(query, depth), self._rank_dense(query, depth)]
+        return reciprocal_rank_fusion(branches, self._fusion.c)[:k]
+
+    def _embed_query(self, query: str) -> Vectors:
+        if self._embedder is None:
+            self._embedder = self._load_embedder()
+        return self._embedder.embed_query(query)
+
+
+def passages_of(chunks: pa.Table) -> dict[str, Passage]:
+    """The rows of `chunks` by their ids."""
+    columns = [field.name for field in fields(Passage)]
+    return {row["chunk_id"]: Passage(**row) for row in chunks.select(columns).to_pylist()}
+
+
+def passage_texts(chunks: pa.Table) -> list[dict[str, Any]]:
+    """chunk_id, language, heading and text of each passage, in the order of their ids: the order of every index."""
+    rows: list[dict[str, Any]] = chunks.select(["chunk_id", "language", "heading", "text"]).to_pylist()
+    return sorted(rows, key=lambda row: row["chunk_id"])

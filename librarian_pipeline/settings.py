@@ -1,0 +1,197 @@
+"""Every knob, typed, in one model. Values come from `librarian.toml`; the environment overrides them.
+
+`LIBRARIAN_EMBEDDINGS__MODEL=all-MiniLM-L6-v2` sets `model` in the section `[embeddings]`.
+"""
+
+import difflib
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from librarian_pipeline.errors import UsageError
+
+SETTINGS_FILE = "librarian.toml"
+ENV_PREFIX = "LIBRARIAN_"
+ENV_DELIMITER = "__"
+# Names under the prefix that are not settings of an archive.
+ENV_RESERVED = frozenset({"LIBRARIAN_HOME", "LIBRARIAN_CACHE"})
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WhisperSettings(_Section):
+    """Speech to text."""
+
+    model: str = Field("base", min_length=1, description="`base` or `tiny.en` (packaged), a folder, or a hub name")
+    compute_type: Literal["int8", "int8_float16", "int8_float32", "float16", "float32", "default"] = "int8"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    language: str | None = Field(None, pattern=r"^[a-z]{2,3}$", description="overrides notes and detection")
+    beam_size: int = Field(5, ge=1, le=20)
+
+
+class TranscriptSettings(_Section):
+    """Which source a transcript comes from where an episode has both."""
+
+    prefer: Literal["audio", "published"] = "audio"
+
+
+class ChunkSettings(_Section):
+    """How segments and notes are cut into passages."""
+
+    target_s: float = Field(45, gt=0, description="from this length on, a passage closes at the next good place")
+    max_s: float = Field(60, gt=0, description="no passage is longer")
+    overlap_segments: int = Field(1, ge=0, le=10, description="segments repeated at the start of the next passage")
+    notes_max_words: int = Field(180, ge=20, le=400, description="longer notes sections are split at sentences")
+
+    @model_validator(mode="after")
+    def _target_within_max(self) -> "ChunkSettings":
+        if self.target_s > self.max_s:
+            raise ValueError(f"target_s ({self.target_s:g}) must not be above max_s ({self.max_s:g})")
+        return self
+
+
+class NormalizerSettings(_Section):
+    """What `bm25_stem` reduces words to."""
+
+    name: Literal["simplemma", "snowball", "suffix", "none"] = "simplemma"
+
+
+class Bm25Settings(_Section):
+    """Okapi BM25 with the parameters and the idf floor of rank-bm25's `BM25Okapi`."""
+
+    k1: float = Field(1.5, ge=0)
+    b: float = Field(0.75, ge=0, le=1)
+    epsilon: float = Field(0.25, ge=0)
+
+
+class EmbeddingSettings(_Section):
+    """The embedding model of the dense branch."""
+
+    model: str = Field(
+        "multilingual-e5-small",
+        min_length=1,
+        description="`multilingual-e5-small`, `all-MiniLM-L6-v2` (packaged), `char-ngram` (fallback), `st:<hub name or folder>`",
+    )
+    query_prompt: str | None = Field(None, description="for `st:` models; otherwise the model's own")
+    passage_prompt: str | None = Field(None, description="for `st:` models; otherwise the model's own")
+
+
+class FusionSettings(_Section):
+    """Reciprocal rank fusion: Cormack, Clarke and Buettcher (SIGIR 2009) for c; depth as measured to be safe for the top 5."""
+
+    c: int = Field(60, ge=1)
+    depth: int = Field(100, ge=1, le=10_000)
+
+
+class EvaluationSettings(_Section):
+    """Confidence intervals of the score table."""
+
+    bootstrap_resamples: int = Field(2_000, ge=100, le=100_000)
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+
+
+class DagsterSettings(_Section):
+    """How Dagster runs the steps of a run."""
+
+    executor: Literal["in_process", "multiprocess"] = "in_process"
+
+
+class Settings(BaseSettings):
+    """All sections. Use `load_settings`: it reads the file, and turns what is wrong into one clear line."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    whisper: WhisperSettings = WhisperSettings()
+    transcripts: TranscriptSettings = TranscriptSettings()
+    chunks: ChunkSettings = ChunkSettings()
+    normalizer: NormalizerSettings = NormalizerSettings()
+    bm25: Bm25Settings = Bm25Settings()
+    embeddings: EmbeddingSettings = EmbeddingSettings()
+    fusion: FusionSettings = FusionSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    dagster: DagsterSettings = DagsterSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (env_settings, init_settings)
+
+
+def load_settings(home: Path) -> Settings:
+    """The settings of the archive at `home`: its `librarian.toml`, if there is one, overridden by the environment.
+
+    Raises `UsageError`, naming the file, the key and the nearest known key or the allowed values.
+    """
+    path = home / SETTINGS_FILE
+    _refuse_unknown_environment()
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig")) if path.exists() else {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML ({error})", "mend that line") from error
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise UsageError(*_explain(error, path, values)) from error
+
+
+def known_keys() -> list[str]:
+    """Every setting as `section.key`."""
+    return [f"{section}.{key}" for section, model in _sections().items() for key in model.model_fields]
+
+
+def _sections() -> dict[str, type[BaseModel]]:
+    return {name: type(field.default) for name, field in Settings.model_fields.items()}
+
+
+def _refuse_unknown_environment() -> None:
+    sections = {f"{ENV_PREFIX}{section.upper()}" for section in _sections()}
+    for name in os.environ:
+        if not name.startswith(ENV_PREFIX) or name in ENV_RESERVED:
+            continue
+        if name.split(ENV_DELIMITER)[0] not in sections:
+            known = [f"{ENV_PREFIX}{key.upper().replace('.', ENV_DELIMITER)}" for key in known_keys()]
+            raise UsageError(f"the environment sets the unknown {name}", _nearest(name, known))
+
+
+def _explain(error: ValidationError, path: Path, values: dict[str, Any]) -> tuple[str, str]:
+    """The first thing that is wrong, as (message, fix)."""
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    where = str(path) if _is_in(values, first["loc"]) else "the environment"
+    if first["type"] == "extra_forbidden":
+        candidates = known_keys() if "." in key else list(_sections())
+        return f"{where} has the unknown key {key}", _nearest(key, candidates)
+    value = first["input"]
+    told = f"{where}: {key} = {value!r}" if isinstance(value, str | int | float | bool) else f"{where}: {key}"
+    return told, first["msg"].removeprefix("Value error, ")
+
+
+def _is_in(values: Any, location: tuple[int | str, ...]) -> bool:
+    for part in location:
+        if not isinstance(values, dict) or part not in values:
+            return False
+        values = values[part]
+    return True
+
+
+def _nearest(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+    return f"did you mean {close[0]}?"

@@ -1,0 +1,1 @@
+"""From an audio file to timed segments of text."""

@@ -1,0 +1,143 @@
+"""`warehouse/librarian.duckdb`: the rows of the Parquet files, for people with SQL.
+
+The mirror is derived: it is brought up to date from the Parquet files by content hash, and may be deleted at any time. DuckDB
+lets one process write and none read meanwhile, so writers queue at a file lock, and a mirror that somebody holds open is
+left for the next refresh.
+"""
+
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock
+
+from librarian_pipeline.storage.warehouse import Warehouse
+
+DATABASE = "librarian.duckdb"
+LEDGER = "_mirrored"
+CONNECT_PATIENCE_S = 5.0
+
+# How a row of a table without an `episode_id` column tells its partition.
+PARTITION_OF_CHUNK = "split_part(chunk_id, ':', 1)"
+PARTITION_EXPRESSIONS = {"embeddings": PARTITION_OF_CHUNK}
+
+
+class MirrorBusyError(Exception):
+    """Another program holds the database open."""
+
+
+def refresh(warehouse: Warehouse, tables: list[str] | None = None) -> None:
+    """Makes the database equal to the Parquet files of `tables` (all of them by default).
+
+    Raises `MirrorBusyError` if another program keeps the database open; the next refresh then catches up.
+    """
+    with FileLock(warehouse.root / ".duckdb.lock"), _connect(warehouse.root / DATABASE) as connection:
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {LEDGER} (table_name TEXT, partition TEXT, content_hash TEXT)"
+        ).fetchall()
+        for table in tables if tables is not None else warehouse.tables():
+            _refresh_table(connection, warehouse, table)
+
+
+def is_current(warehouse: Warehouse) -> bool:
+    """Whether the database holds what the Parquet files hold. Raises `MirrorBusyError` like `refresh`."""
+    if not (warehouse.root / DATABASE).exists():
+        return False
+    with FileLock(warehouse.root / ".duckdb.lock"), _connect(warehouse.root / DATABASE) as connection:
+        if not _has_table(connection, LEDGER):
+            return False
+        return all(_mirrored(connection, table) == _stored(warehouse, table) for table in warehouse.tables())
+
+
+def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+    deadline = time.monotonic() + CONNECT_PATIENCE_S
+    while True:
+        try:
+            return duckdb.connect(path)
+        except duckdb.IOException as error:
+            if "lock" not in str(error):
+                # Not a database, or a damaged one: it holds nothing that the Parquet files don't.
+                path.unlink()
+            elif time.monotonic() > deadline:
+                raise MirrorBusyError(f"{path} is open in another program") from error
+            else:
+                time.sleep(0.1)
+
+
+def _refresh_table(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str) -> None:
+    stored, mirrored = _stored(warehouse, table), _mirrored(connection, table)
+    if stored == mirrored:
+        return
+    connection.begin()
+    if stored:
+        rows = pq.read_schema(warehouse.path(table, next(iter(stored)))).remove_metadata().empty_table()
+        if not _has_columns_of(connection, table, rows):
+            _recreate(connection, table, rows)
+            mirrored = {}
+    for partition in mirrored.keys() - stored.keys():
+        _delete(connection, table, partition)
+    for partition, content_hash in stored.items():
+        if mirrored.get(partition) != content_hash:
+            _delete(connection, table, partition)
+            rows = pq.read_table(warehouse.path(table, partition), partitioning=None)
+            connection.register("rows", rows)
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM rows").fetchall()
+            connection.unregister("rows")
+            connection.execute(f"INSERT INTO {LEDGER} VALUES (?, ?, ?)", [table, partition, content_hash]).fetchall()
+    connection.commit()
+
+
+def _stored(warehouse: Warehouse, table: str) -> dict[str, str]:
+    """Content hash by partition; only the files with the columns of the one written last.
+
+    While a model is being switched, files of two vector sizes stand side by side, and one table can't hold both.
+    """
+    paths = {partition: warehouse.path(table, partition) for partition in warehouse.partitions(table)}
+    if not paths:
+        return {}
+    latest = max(paths.values(), key=lambda path: path.stat().st_mtime_ns)
+    schema = pq.read_schema(latest).remove_metadata()
+    hashes = {}
+    for partition, path in paths.items():
+        record = warehouse.provenance(table, partition)
+        if record is not None and pq.read_schema(path).remove_metadata().equals(schema):
+            hashes[partition] = record.content_hash
+    return hashes
+
+
+def _mirrored(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    rows = connection.execute(f"SELECT partition, content_hash FROM {LEDGER} WHERE table_name = ?", [table]).fetchall()
+    return dict(rows)
+
+
+def _has_table(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
+    query = "SELECT table_name FROM duckdb_tables() WHERE table_name = ?"
+    return bool(connection.execute(query, [table]).fetchall())
+
+
+def _has_columns_of(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> bool:
+    if not _has_table(connection, table):
+        return False
+    connection.register("rows", rows)
+    want = connection.execute("DESCRIBE rows").fetchall()
+    connection.unregister("rows")
+    return connection.execute(f"DESCRIBE {table}").fetchall() == want
+
+
+def _recreate(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+    connection.register("rows", rows)
+    connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM rows").fetchall()
+    connection.unregister("rows")
+    connection.execute(f"DELETE FROM {LEDGER} WHERE table_name = ?", [table]).fetchall()
+
+
+def _delete(connection: duckdb.DuckDBPyConnection, table: str, partition: str) -> None:
+    if partition == "all":
+        connection.execute(f"DELETE FROM {table}").fetchall()
+    else:
+        connection.execute(
+            f"DELETE FROM {table} WHERE {PARTITION_EXPRESSIONS.get(table, 'episode_id')} = ?", [partition]
+        ).fetchall()
+    connection.execute(f"DELETE FROM {LEDGER} WHERE table_name = ? AND partition = ?", [table, partition]).fetchall()

@@ -1,0 +1,146 @@
+"""The columns of every table, once: Parquet files, DuckDB tables and Dagster's column schemas all come from here.
+
+Times are milliseconds on the original audio's timeline, in columns that end in `_ms`.
+"""
+
+import pyarrow as pa
+
+WORD = pa.struct([("word", pa.string()), ("start_ms", pa.int64()), ("end_ms", pa.int64()), ("probability", pa.float64())])
+
+AUDIO = pa.schema(
+    [
+        ("episode_id", pa.string()),
+        ("source_path", pa.string()),
+        ("audio_sha256", pa.string()),
+        ("audio_bytes", pa.int64()),
+        ("codec", pa.string()),
+        ("channels", pa.int64()),
+        ("sample_rate_hz", pa.int64()),
+        ("duration_header_ms", pa.int64()),
+        ("duration_decoded_ms", pa.int64()),
+        ("bad_packets", pa.int64()),
+        ("status", pa.string()),
+        ("status_reason", pa.string()),
+    ]
+)
+
+NOTES = pa.schema(
+    [
+        ("episode_id", pa.string()),
+        ("section_idx", pa.int64()),
+        ("heading", pa.string()),
+        ("start_ms", pa.int64()),
+        ("text", pa.string()),
+        ("language", pa.string()),
+    ]
+)
+
+TRANSCRIPTS = pa.schema(
+    [
+        ("episode_id", pa.string()),
+        ("segment_idx", pa.int64()),
+        ("start_ms", pa.int64()),
+        ("end_ms", pa.int64()),
+        ("text", pa.string()),
+        ("language", pa.string()),
+        ("speaker", pa.string()),
+        ("source", pa.string()),
+        ("avg_logprob", pa.float64()),
+        ("no_speech_prob", pa.float64()),
+        ("compression_ratio", pa.float64()),
+        ("window_id", pa.int64()),
+        ("words", pa.list_(WORD)),
+        ("flags", pa.list_(pa.string())),
+        ("excluded", pa.bool_()),
+    ]
+)
+
+CHUNKS = pa.schema(
+    [
+        ("chunk_id", pa.string()),
+        ("episode_id", pa.string()),
+        ("layer", pa.string()),
+        ("chunk_idx", pa.int64()),
+        ("start_ms", pa.int64()),
+        ("end_ms", pa.int64()),
+        ("heading", pa.string()),
+        ("text", pa.string()),
+        ("language", pa.string()),
+        ("n_words", pa.int64()),
+        ("first_segment", pa.int64()),
+        ("last_segment", pa.int64()),
+        ("text_sha256", pa.string()),
+    ]
+)
+
+
+def embeddings_schema(dimensions: int) -> pa.Schema:
+    """The columns of `embeddings` and `vector_index` for vectors of `dimensions` float32 values."""
+    return pa.schema([("chunk_id", pa.string()), ("embedding", pa.list_(pa.float32(), dimensions)), ("model", pa.string())])
+
+
+POSTINGS = pa.schema([("term", pa.string()), ("chunk_id", pa.string()), ("tf", pa.int64())])
+BM25_DOCUMENTS = pa.schema([("chunk_id", pa.string()), ("language", pa.string()), ("n_terms", pa.int64())])
+BM25_CORPUS = pa.schema(
+    [
+        ("n_documents", pa.int64()),
+        ("n_distinct_terms", pa.int64()),
+        ("average_document_terms", pa.float64()),
+        ("average_idf", pa.float64()),
+        ("k1", pa.float64()),
+        ("b", pa.float64()),
+        ("epsilon", pa.float64()),
+    ]
+)
+
+GOLD_SET = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("query", pa.string()),
+        ("language", pa.string()),
+        ("kind", pa.string()),
+        ("split", pa.string()),
+        ("critical", pa.bool_()),
+        ("episode_id", pa.string()),
+        ("layer", pa.string()),
+        ("start_ms", pa.int64()),
+        ("end_ms", pa.int64()),
+        ("heading", pa.string()),
+    ]
+)
+
+RANKINGS = pa.schema(
+    [
+        ("mode", pa.string()),
+        ("query_id", pa.string()),
+        ("rank", pa.int64()),
+        ("chunk_id", pa.string()),
+        ("score", pa.float64()),
+    ]
+)
+
+EVAL_SCORES = pa.schema(
+    [
+        ("mode", pa.string()),
+        ("metric", pa.string()),
+        ("slice", pa.string()),
+        ("value", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("n_queries", pa.int64()),
+    ]
+)
+
+EPISODES = pa.schema(
+    [
+        ("episode_id", pa.string()),
+        ("title", pa.string()),
+        ("published_at", pa.string()),
+        ("language", pa.string()),
+        ("duration_ms", pa.int64()),
+        ("status", pa.string()),
+        ("status_reason", pa.string()),
+        ("n_chunks_notes", pa.int64()),
+        ("n_chunks_transcript", pa.int64()),
+    ]
+)

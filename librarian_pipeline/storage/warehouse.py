@@ -1,0 +1,162 @@
+"""The warehouse: one Parquet file for each partition of each table, written whole or not at all.
+
+Parquet is the truth. A table's folder is `warehouse/<table>/`, a file in it `<partition>.parquet`, or `all.parquet` for a
+table without partitions. An asset's own table is written last and lists the tables beside it by content hash: it is the
+commit point of the step. A source that can't be read leaves a record of the failure, and the earlier output stays.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from librarian_pipeline.storage.content import content_hash
+from librarian_pipeline.storage.provenance import PARQUET_KEY, Provenance, Recipe
+
+WHOLE = "all"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an output couldn't be derived from these inputs by this recipe; the same attempt would fail again."""
+
+    recipe_fingerprint: str
+    inputs: Mapping[str, str]
+    message: str
+    fix: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.message}: {self.fix}" if self.fix else self.message
+
+
+class Warehouse:
+    """Reads and writes the tables below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, table: str, partition: str | None = None) -> Path:
+        return self.root / table / f"{partition or WHOLE}.parquet"
+
+    def write(
+        self,
+        asset: str,
+        partition: str | None,
+        table: pa.Table,
+        *,
+        recipe: Recipe,
+        inputs: Mapping[str, str],
+        beside: Mapping[str, pa.Table] | None = None,
+    ) -> Provenance:
+        """Writes an asset's output, and the tables beside it, with their provenance inside."""
+        hashes: dict[str, str] = {}
+        for name, extra in (beside or {}).items():
+            record = Provenance(name, partition, recipe, inputs, content_hash(extra), extra.num_rows)
+            self._put(record, extra)
+            hashes[name] = record.content_hash
+        record = Provenance(asset, partition, recipe, inputs, content_hash(table), table.num_rows, hashes)
+        self._put(record, table)
+        self._failure_path(asset, partition).unlink(missing_ok=True)
+        return record
+
+    def read(self, table: str, partition: str | None = None) -> pa.Table:
+        """The rows of one file. Raises `FileNotFoundError` if it was never written."""
+        return pq.read_table(self.path(table, partition), partitioning=None)
+
+    def read_all(self, table: str, partitions: Iterable[str], schema: pa.Schema) -> pa.Table:
+        """The rows of the given partitions, in their order; those never written have none."""
+        tables = [self.read(table, partition) for partition in partitions if self.path(table, partition).exists()]
+        return pa.concat_tables([table.replace_schema_metadata() for table in tables]) if tables else schema.empty_table()
+
+    def provenance(self, table: str, partition: str | None = None) -> Provenance | None:
+        """The record inside a file; None where there is no file, or one that isn't whole or isn't ours."""
+        try:
+            metadata = pq.read_metadata(self.path(table, partition)).metadata or {}
+        except (FileNotFoundError, pa.ArrowInvalid):
+            return None
+        text = metadata.get(PARQUET_KEY)
+        return Provenance.from_json(text) if text else None
+
+    def committed(self, asset: str, partition: str | None = None) -> Provenance | None:
+        """The asset's record, if every table beside it is the one it was written with."""
+        record = self.provenance(asset, partition)
+        if record is None:
+            return None
+        for name, expected in record.beside.items():
+            beside = self.provenance(name, partition)
+            if beside is None or beside.content_hash != expected:
+                return None
+        return record
+
+    def partitions(self, table: str) -> list[str]:
+        """The partitions a table has files for, sorted (`all` for a table without partitions)."""
+        return sorted(path.stem for path in (self.root / table).glob("*.parquet") if not path.name.startswith("."))
+
+    def tables(self) -> list[str]:
+        """The tables that have a folder."""
+        return sorted(path.name for path in self.root.iterdir() if path.is_dir()) if self.root.exists() else []
+
+    def drop(self, asset: str, partition: str) -> None:
+        """Forgets one partition of an asset, and its failure if it had one."""
+        self.path(asset, partition).unlink(missing_ok=True)
+        self._failure_path(asset, partition).unlink(missing_ok=True)
+
+    def record_failure(self, asset: str, partition: str | None, failure: Failure) -> None:
+        path = self._failure_path(asset, partition)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(path)
+        temporary.write_text(json.dumps(asdict(failure), ensure_ascii=False), encoding="utf-8")
+        temporary.replace(path)
+
+    def failure(self, asset: str, partition: str | None = None) -> Failure | None:
+        """The last failure of an output, if nothing was written since."""
+        try:
+            return Failure(**json.loads(self._failure_path(asset, partition).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+
+    def failed_partitions(self, asset: str) -> list[str]:
+        return sorted(path.name.removesuffix(".failed.json") for path in (self.root / asset).glob("*.failed.json"))
+
+    def sweep(self) -> None:
+        """Removes what writers that are gone left half-written."""
+        for path in self.root.glob("*/.*.tmp"):
+            writer = int(path.name.split(".")[-2])
+            if writer != os.getpid() and not _is_running(writer):
+                path.unlink(missing_ok=True)
+
+    def _put(self, record: Provenance, table: pa.Table) -> None:
+        path = self.path(record.asset, record.partition)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(path)
+        pq.write_table(table.replace_schema_metadata({PARQUET_KEY: record.to_json()}), temporary, compression="zstd")
+        _flush_to_disk(temporary)
+        temporary.replace(path)
+
+    def _failure_path(self, asset: str, partition: str | None) -> Path:
+        return self.root / asset / f"{partition or WHOLE}.failed.json"
+
+
+def _temporary(path: Path) -> Path:
+    """In the same folder, so that the rename is atomic; hidden, and named after the writer, so that it can be swept."""
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _flush_to_disk(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _is_running(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

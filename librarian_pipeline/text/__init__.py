@@ -1,0 +1,1 @@
+"""Tokens, lemmas and languages."""

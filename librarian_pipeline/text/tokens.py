@@ -1,0 +1,16 @@
+"""Words of a text as the indexes see them."""
+
+import re
+import unicodedata
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+def words(text: str) -> list[str]:
+    """The words of `text` in order, as written: NFC, letters and digits, inner apostrophes kept."""
+    return _WORD.findall(unicodedata.normalize("NFC", text))
+
+
+def raw_tokens(text: str) -> list[str]:
+    """The tokens of `bm25_raw`: the words, case-folded."""
+    return [word.casefold() for word in words(text)]

@@ -1,0 +1,120 @@
+"""An archive opened for work: its files, its settings, and its warehouse."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from librarian_pipeline.archive.layout import Archive, Discovery
+from librarian_pipeline.archive.notes import read_front_matter
+from librarian_pipeline.cache import DigestMemo
+from librarian_pipeline.errors import SourceError
+from librarian_pipeline.lineage.graph import EPISODE_ASSETS, Item, items, upstream_items
+from librarian_pipeline.lineage.outdated import World
+from librarian_pipeline.lineage.recipes import recipe, transcript_source
+from librarian_pipeline.settings import Settings, load_settings
+from librarian_pipeline.storage.provenance import Provenance, Recipe, fingerprint
+from librarian_pipeline.storage.warehouse import Warehouse
+
+ABSENT = "absent"
+UNDECLARED = "undeclared"
+UNREADABLE = "unreadable"
+
+
+class Workspace:
+    """Everything that a command or an asset needs to know about the archive at `home`."""
+
+    def __init__(self, home: Path, settings: Settings) -> None:
+        self.home = home
+        self.settings = settings
+        self.archive = Archive(home)
+        self.warehouse = Warehouse(self.archive.warehouse_dir)
+        self._digests = DigestMemo(self.archive.warehouse_dir / ".source_digests.json")
+
+    @classmethod
+    def open(cls, home: Path) -> "Workspace":
+        """Raises `UsageError` if the settings are wrong."""
+        return cls(home, load_settings(home))
+
+    def observe(self, discovery: Discovery | None = None) -> World:
+        """Recipes, sources and stored provenance as they are now: what `lineage.outdated` judges."""
+        discovery = discovery or self.archive.discover()
+        everything = items(discovery.episodes)
+        return self._observe(discovery, about=everything, stored=everything)
+
+    def observe_item(self, item: Item, discovery: Discovery) -> World:
+        """The same, as far as it concerns one item: its recipe and sources, and what it is derived from."""
+        return self._observe(discovery, about=[item], stored=[item, *upstream_items(item, discovery.episodes)])
+
+    def _observe(self, discovery: Discovery, about: list[Item], stored: list[Item]) -> World:
+        warehouse = self.warehouse
+        records = {item: record for item in stored if (record := warehouse.committed(item.asset, item.partition))}
+        failures = {item: failure for item in about if (failure := warehouse.failure(item.asset, item.partition))}
+        recipes = {item: self._recipe(item, discovery) for item in about}
+        sources = {item: self._sources(item, discovery, records.get(item)) for item in about}
+        self._digests.save()
+        return World(tuple(discovery.episodes), recipes, sources, records, failures)
+
+    def source_failures(self, episodes: Iterable[str]) -> dict[str, str]:
+        """What couldn't be read, by episode."""
+        found = {}
+        for episode in episodes:
+            failures = [self.warehouse.failure(asset, episode) for asset in EPISODE_ASSETS]
+            lines = [failure.line for failure in failures if failure is not None]
+            if lines:
+                found[episode] = "; ".join(lines)
+        return found
+
+    def departed(self, discovery: Discovery) -> list[Item]:
+        """Stored partitions of episodes whose files are all gone."""
+        gone: list[Item] = []
+        for asset in EPISODE_ASSETS:
+            known = {*self.warehouse.partitions(asset), *self.warehouse.failed_partitions(asset)}
+            gone.extend(Item(asset, episode) for episode in sorted(known - discovery.episodes.keys()))
+        return gone
+
+    def _recipe(self, item: Item, discovery: Discovery) -> Recipe:
+        files = discovery.episodes[item.partition] if item.partition is not None else None
+        return recipe(item.asset, self.settings, files)
+
+    def _sources(self, item: Item, discovery: Discovery, stored: Provenance | None) -> dict[str, str]:
+        if item.asset == "gold_set":
+            return {"gold_set.json": self._sha256(self.archive.gold_path)}
+        if item.asset == "episodes":
+            headers = {f"notes header[{id}]": self._header(files.notes) for id, files in discovery.episodes.items()}
+            return {**headers, "unreadable files": fingerprint(self.source_failures(discovery.episodes))}
+        if item.partition is None:
+            return {}
+        files = discovery.episodes[item.partition]
+        match item.asset:
+            case "audio":
+                return {"file": self._sha256(files.audio), "name": files.audio.name if files.audio else ABSENT}
+            case "notes":
+                return {"file": self._sha256(files.notes)}
+            case "transcripts":
+                source = transcript_source(files, self.settings)
+                if source == "none":
+                    return {}
+                published = {"published": self._sha256(files.published)} if source == "published" else {}
+                return {"language": self._declared_language(files.notes, stored), **published}
+            case _:
+                return {}
+
+    def _sha256(self, path: Path | None) -> str:
+        return self._digests.sha256(path) if path is not None and path.exists() else ABSENT
+
+    def _header(self, notes: Path | None) -> str:
+        if notes is None:
+            return ABSENT
+        try:
+            return fingerprint(asdict(read_front_matter(notes)))
+        except SourceError:
+            return UNREADABLE
+
+    def _declared_language(self, notes: Path | None, stored: Provenance | None) -> str:
+        """The language that the notes declare. Notes that can't be read now leave it as it was."""
+        if notes is None:
+            return UNDECLARED
+        try:
+            return read_front_matter(notes).language or UNDECLARED
+        except SourceError:
+            return (stored.inputs.get("language") if stored else None) or UNDECLARED

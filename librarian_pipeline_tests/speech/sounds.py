@@ -1,0 +1,38 @@
+"""Audio files for the tests, made on the spot."""
+
+from pathlib import Path
+
+import av
+import numpy as np
+
+# "The river froze twice in nineteen sixty three."
+SPOKEN = Path(__file__).parent / "spoken.opus"
+
+
+def tone(seconds: float, rate_hz: int = 16_000) -> np.ndarray:
+    return (0.3 * np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate_hz)) / rate_hz)).astype(np.float32)
+
+
+def write_tone(path: Path, container: str, codec: str, rate_hz: int, channels: int, seconds: float, **metadata: str) -> Path:
+    layout = "mono" if channels == 1 else "stereo"
+    samples = np.repeat((tone(seconds, rate_hz) * 32_767).astype(np.int16), channels).reshape(1, -1)
+    with path.open("wb") as file, av.open(file, "w", format=container) as output:
+        output.metadata.update(metadata)
+        stream = output.add_stream(codec, rate=rate_hz, layout=layout)
+        for start in range(0, samples.shape[1], 1_024 * channels):
+            block = np.ascontiguousarray(samples[:, start : start + 1_024 * channels])
+            frame = av.AudioFrame.from_ndarray(block, format="s16", layout=layout)
+            frame.sample_rate = rate_hz
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    return path
+
+
+def write_picture(path: Path, container: str, codec: str, pixels: str, n_frames: int) -> Path:
+    with path.open("wb") as file, av.open(file, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=5)
+        stream.width, stream.height, stream.pix_fmt = 32, 32, pixels
+        for _ in range(n_frames):
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8))))
+        output.mux(stream.encode(None))
+    return path
