@@ -76,14 +76,14 @@ class EmbeddingSettings(_Section):
     model: str = Field(
         "multilingual-e5-small",
         min_length=1,
-        description="`multilingual-e5-small`, `all-MiniLM-L6-v2` (packaged), `char-ngram` (fallback), `st:<hub name or folder>`",
+        description="`multilingual-e5-small`, `all-MiniLM-L6-v2`, `char-ngram` (fallback), or `st:` and a hub name or folder",
     )
     query_prompt: str | None = Field(None, description="for `st:` models; otherwise the model's own")
     passage_prompt: str | None = Field(None, description="for `st:` models; otherwise the model's own")
 
 
 class FusionSettings(_Section):
-    """Reciprocal rank fusion: Cormack, Clarke and Buettcher (SIGIR 2009) for c; depth as measured to be safe for the top 5."""
+    """Reciprocal rank fusion: c as in Cormack, Clarke and Buettcher (SIGIR 2009); depth as measured to settle the top 5."""
 
     c: int = Field(60, ge=1)
     depth: int = Field(100, ge=1, le=10_000)

@@ -64,6 +64,12 @@ class Workspace:
                 found[episode] = "; ".join(lines)
         return found
 
+    def tidy(self) -> None:
+        """Removes half-written files of writers that are gone, and the outputs of episodes that are gone."""
+        self.warehouse.sweep()
+        for item in self.departed(self.archive.discover()):
+            self.warehouse.drop(item.asset, str(item.partition))
+
     def departed(self, discovery: Discovery) -> list[Item]:
         """Stored partitions of episodes whose files are all gone."""
         gone: list[Item] = []

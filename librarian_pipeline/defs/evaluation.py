@@ -7,7 +7,7 @@ from librarian_pipeline.defs.metadata import rows_as_markdown
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.defs.step import Step
 from librarian_pipeline.evaluation.gold import gold_table, read_gold_set
-from librarian_pipeline.evaluation.measure import lost_labels, measure, stored_score_table
+from librarian_pipeline.evaluation.measure import lost_labels, measure
 from librarian_pipeline.storage.schemas import EVAL_SCORES, GOLD_SET
 
 
@@ -23,11 +23,11 @@ def gold_set(step: Step) -> Result:
 def eval_scores(step: Step) -> Result:
     """R@1, R@3, R@5 and MRR of every retrieval mode on the gold set, with confidence intervals."""
     measured = measure(step.warehouse, step.settings, lambda done, total: step.report(done, total, "queries"))
-    result = step.store(measured.scores, beside={"rankings": measured.rankings})
-    table = stored_score_table(step.warehouse, step.settings)
-    figures = {f"{mode} {metric}": value for (mode, metric), value in table.values.items()}
-    return result._replace(
-        metadata={**(result.metadata or {}), "scores": dg.MetadataValue.md(table.to_markdown()), **figures}
+    figures = {f"{mode} {metric}": value for (mode, metric), value in measured.table.values.items()}
+    return step.store(
+        measured.scores,
+        beside={"rankings": measured.rankings},
+        metadata={"score table": dg.MetadataValue.md(measured.table.to_markdown()), **figures},
     )
 
 

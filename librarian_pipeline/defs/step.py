@@ -67,7 +67,7 @@ class Step:
 
     @contextmanager
     def recording_failures(self) -> Iterator[None]:
-        """Turns a file that can't be read into a failed step with a record, so that it isn't tried again until it changes."""
+        """Fails the step where a file can't be read, with a record, so that it isn't tried again until it changes."""
         try:
             yield
         except SourceError as error:

@@ -39,7 +39,9 @@ def bring_up_to_date(workspace: Workspace, planner: Planner, progress: Progress)
             batches = planner.next_round(verdicts(world), world.episodes)
             if not batches:
                 return outcome
-            for batch in batches:
+            for done, batch in enumerate(batches):
+                if batch.partition is not None:
+                    progress.report("episodes", "", done, len(batches), "episodes")
                 planner.attempted.update(batch.items)
                 result = job.execute_in_process(
                     instance=instance,

@@ -60,7 +60,7 @@ def _hits(span: Mapping[str, Any], passages: Iterable[Passage]) -> frozenset[str
 
 
 def is_hit(span: Mapping[str, Any], passage: Passage) -> bool:
-    """Whether a passage of the span's episode and layer hits it: overlap of at least half of the shorter one, or its heading."""
+    """Whether a passage of the span's episode and layer hits it: by heading, or by an overlap of half the shorter one."""
     if span["heading"] is not None:
         return same_heading(span["heading"], passage.heading)
     if passage.start_ms is None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from librarian_pipeline.errors import UsageError
 from librarian_pipeline.evaluation.judging import judge
 from librarian_pipeline.evaluation.score_table import ScoreTable
 from librarian_pipeline.evaluation.scoring import rank_queries, score_rankings
@@ -22,6 +23,7 @@ class Measured:
 
     scores: pa.Table
     rankings: pa.Table
+    table: ScoreTable
 
 
 def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int, int], None] | None = None) -> Measured:
@@ -32,7 +34,8 @@ def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int
     searcher = load_searcher(warehouse, settings)
     queries = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), searcher.passages)
     rankings = rank_queries(searcher, queries, on_progress)
-    return Measured(score_rankings(rankings, queries, settings.evaluation), rankings)
+    scores = score_rankings(rankings, queries, settings.evaluation)
+    return Measured(scores, rankings, _score_table(scores, warehouse, settings))
 
 
 def lost_labels(warehouse: Warehouse) -> list[str]:
@@ -47,12 +50,17 @@ def lost_labels(warehouse: Warehouse) -> list[str]:
 
 
 def stored_score_table(warehouse: Warehouse, settings: Settings) -> ScoreTable:
-    """The table of the stored figures. Raises `UsageError` if there is no index yet."""
-    episodes = indexed_episodes(warehouse)
-    chunks = warehouse.read_all("chunks", episodes, CHUNKS)
+    """The table of the stored figures. Raises `UsageError` if nothing has been measured yet."""
+    if warehouse.committed("eval_scores") is None:
+        raise UsageError("nothing has been measured yet", f"run `librarian run --home {warehouse.root.parent}`")
+    return _score_table(warehouse.read("eval_scores"), warehouse, settings)
+
+
+def _score_table(scores: pa.Table, warehouse: Warehouse, settings: Settings) -> ScoreTable:
+    chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
     card = embedder_card(index_model(warehouse, settings))
     return ScoreTable.from_scores(
-        warehouse.read("eval_scores"),
+        scores,
         n_passages=chunks.num_rows,
         n_episodes=len(chunks.column("episode_id").unique()),
         dense_backend=card.label,

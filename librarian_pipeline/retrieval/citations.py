@@ -41,7 +41,9 @@ class Citer:
 
     def _best_segment_start(self, query: str, passage: Passage) -> int:
         """The start of the segment with the largest summed idf of the query's terms; the first one where none has any."""
-        assert passage.start_ms is not None and passage.first_segment is not None and passage.last_segment is not None
+        assert passage.start_ms is not None
+        assert passage.first_segment is not None
+        assert passage.last_segment is not None
         normalizer, index = self._searcher.normalizer, self._searcher.stem_index
         wanted = set(normalizer.terms(query, passage.language))
         first, last = passage.first_segment, passage.last_segment

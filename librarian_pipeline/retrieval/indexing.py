@@ -99,7 +99,7 @@ def indexed_episodes(warehouse: Warehouse) -> list[str]:
 
 
 def index_model(warehouse: Warehouse, settings: Settings) -> EmbeddingSettings:
-    """The model that the stored vectors come from, checked to be the same weights; that of the settings if there are none."""
+    """The model that the stored vectors come from, checked to be the same weights; without vectors, that of the settings."""
     for episode in indexed_episodes(warehouse):
         record = warehouse.committed("embeddings", episode)
         if record is not None:

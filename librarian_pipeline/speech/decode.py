@@ -119,7 +119,12 @@ class _Resampler:
             self._format = frame_format
         # The resampler refuses times that jump, which they do after damage; the samples follow each other anyway.
         frame.pts = None
-        return blocks + _blocks(self._resampler.resample(frame))
+        try:
+            return blocks + _blocks(self._resampler.resample(frame))
+        except av.error.FFmpegError:
+            # It refuses everything after a frame that it can't take, even to be flushed.
+            self._resampler = None
+            raise
 
     def flush(self) -> list[Samples]:
         if self._resampler is None:

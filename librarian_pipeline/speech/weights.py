@@ -225,9 +225,7 @@ def _hub_folder(model: str) -> Path:
         ) from error
     missing = _missing_files(folder)
     if missing:
-        raise ModelNotFoundError(
-            f"the hub's `{model}` is no model for faster-whisper (no {', no '.join(missing)})", _instead()
-        )
+        raise ModelNotFoundError(f"the Whisper model `{model}` from the hub has no {', no '.join(missing)}", _instead())
     return folder
 
 

