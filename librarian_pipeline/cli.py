@@ -178,7 +178,7 @@ def print_score_table(table: "ScoreTable") -> None:
         print_table(table.header, table.rows, numbers_from=1)
     else:
         print_lines(
-            ["no gold queries, so nothing is measured: put some in gold/gold_set.json (the README shows the format)"]
+            ["no gold queries, so nothing is measured: put some in gold/gold_set.json (see the README)"]
         )
 
 

@@ -76,7 +76,7 @@ class EmbeddingSettings(_Section):
     model: str = Field(
         "multilingual-e5-small",
         min_length=1,
-        description="`multilingual-e5-small`, `all-MiniLM-L6-v2`, `char-ngram` (fallback), or `st:` and a hub name or folder",
+        description="`multilingual-e5-small`, `all-MiniLM-L6-v2`, `char-ngram` (fallback), `st:` and a hub name or folder",
     )
     query_prompt: str | None = Field(None, description="for `st:` models; otherwise the model's own")
     passage_prompt: str | None = Field(None, description="for `st:` models; otherwise the model's own")

@@ -1,6 +1,7 @@
 """The recipe of each asset: everything besides its inputs that can change its output, and nothing else.
 
-`CODE` counts up when an asset's own code is changed so that its output changes.
+`CODE` counts up when the code behind an asset is changed so that its output changes: for `transcripts` that is the decoding of
+audio as well.
 """
 
 from importlib.metadata import version

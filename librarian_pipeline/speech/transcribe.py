@@ -15,9 +15,6 @@ from librarian_pipeline.settings import WhisperSettings
 from librarian_pipeline.speech.decode import SAMPLE_RATE_HZ
 from librarian_pipeline.speech.weights import resolve_whisper, whisper_digest
 
-# Raise it when this module, or the samples that `decode` gives it, change in a way that can change a transcript.
-CODE_VERSION: Final = 1
-
 # One pass at temperature 0, so that a rerun gives the same text; no carried-over text, which is what loops grow from; words,
 # as times are mapped back over the cut silences word by word.
 DECODING: Final[dict[str, Any]] = {
@@ -42,7 +39,6 @@ def recipe(settings: WhisperSettings) -> dict[str, object]:
     Raises `ModelNotFoundError`.
     """
     return {
-        "code_version": CODE_VERSION,
         "model_sha256": whisper_digest(settings.model),
         "compute_type": settings.compute_type,
         "beam_size": settings.beam_size,

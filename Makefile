@@ -1,0 +1,46 @@
+# Two commands on a fresh machine: `make run` and `make test`. They need python3 (3.11 or later) and a package index.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+HOME_DIR ?= data
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint ui bench clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
+
+run: $(VENV)/.installed  ## bring the archive in $(HOME_DIR)/ up to date and print the score table
+	@$(BIN)/librarian run --home $(HOME_DIR)
+
+test: $(VENV)/.installed-test  ## run the tests
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-test  ## ruff and mypy --strict
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+ui: $(VENV)/.installed  ## Dagster's web UI on the archive
+	@$(BIN)/librarian ui --home $(HOME_DIR)
+
+bench: $(VENV)/.installed-test  ## the benchmarks, each as a ratio measured in the same run
+	@$(BIN)/python -m librarian_pipeline_tests.benchmarks
+
+clean:  ## remove what was derived from the archive
+	rm -rf $(HOME_DIR)/warehouse $(HOME_DIR)/dagster_home $(HOME_DIR)/published $(HOME_DIR)/reports
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; try: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing into $(VENV): a few minutes, once"
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing into $(VENV), with what the tests need: a few minutes, once"
+	@$(INSTALL) --editable '.[test]'
+	@touch $@ $(VENV)/.installed
