@@ -33,6 +33,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 DEFAULT_HOME = Path("data")
 SEARCH_TEXT_CHARACTERS = 300
 INTERRUPTED = 130
+WORKSPACE_FILE = Path(__file__).parent.parent / "workspace.yaml"
 
 
 def main() -> None:
@@ -111,10 +112,10 @@ def _run_locked(workspace: "Workspace", planner: "Planner", debug: bool) -> int:
         print_lines(["everything is up to date"])
     _refresh_mirror(workspace)
     problems = [problem.line for problem in discovery.problems]
-    failures = workspace.source_failures(discovery.episodes)
+    failures = workspace.failures(discovery.episodes)
     lost = _print_scores(workspace)
     print_lines([f"left out: {line}" for line in problems], to_stderr=True)
-    print_lines([f"episode {episode}: {line}" for episode, line in failures.items()], to_stderr=True)
+    print_lines([f"failed: {item}: {failure.line}" for item, failure in failures.items()], to_stderr=True)
     print_lines([f"error: {item}: {line}" for item, line in errors.items()], to_stderr=True)
     print_lines([f"gold set: {line}" for line in lost], to_stderr=True)
     return 1 if errors or failures or lost else 0
@@ -339,6 +340,27 @@ def doctor(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
     broken = sum(bool(finding.problem) for finding in found)
     print_lines(["", f"{broken} to mend" if broken else "all is well"])
     raise typer.Exit(1 if broken else 0)
+
+
+@app.command()
+def ui(
+    home: Home = DEFAULT_HOME,
+    port: Annotated[int, typer.Option(help="Where it listens, on 127.0.0.1.")] = 3000,
+    debug: Debug = False,
+) -> None:
+    """Dagster's web UI on this archive, with its sensors running."""
+    from librarian_pipeline.defs.instance import open_instance
+    from librarian_pipeline.defs.partitions import register_episodes
+
+    workspace = _open(home)
+    discovery = workspace.archive.discover()
+    with open_instance(workspace.archive.dagster_home_dir) as instance:
+        register_episodes(instance, set(discovery.episodes))
+    environment = {**os.environ, "LIBRARIAN_HOME": str(workspace.home)}
+    # Away from the checkout: the dagster.yaml there is for a plain `dagster dev`, and Dagster would warn of two.
+    os.chdir(workspace.archive.dagster_home_dir)
+    where = ["--workspace", str(WORKSPACE_FILE), "--host", "127.0.0.1", "--port", str(port)]
+    os.execve(sys.executable, [sys.executable, "-m", "dagster", "dev", *where], environment)
 
 
 def _open(home: Path) -> "Workspace":

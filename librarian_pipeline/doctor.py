@@ -55,8 +55,8 @@ def examine(home: Path) -> Iterator[Finding]:
             finding = _tried(f"notes of {files.episode_id}", _reading(files.notes))
             if finding.problem:
                 yield finding
-    for episode, line in workspace.source_failures(discovery.episodes).items():
-        yield Finding(f"episode {episode}", "can't be read", line)
+    for item, failure in workspace.failures(discovery.episodes).items():
+        yield Finding(str(item), "failed", failure.line)
     yield _tried("gold set", lambda: f"{len(read_gold_set(workspace.archive.gold_path))} queries")
     yield from _examine_warehouse(workspace)
 

@@ -7,10 +7,10 @@ import difflib
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from librarian_pipeline.errors import UsageError
 
@@ -146,10 +146,15 @@ def load_settings(home: Path) -> Settings:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig")) if path.exists() else {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not valid TOML ({error})", "mend that line") from error
+    except OSError as error:
+        raise UsageError(f"{path} can't be read ({error.strerror})", "make it a file that you may read") from error
     try:
         return Settings(**values)
     except ValidationError as error:
-        raise UsageError(*_explain(error, path, values)) from error
+        raise UsageError(*_explain(error, path)) from error
+    except SettingsError as error:
+        example = f"{ENV_PREFIX}EMBEDDINGS{ENV_DELIMITER}MODEL"
+        raise UsageError(f"the environment sets a whole section ({error})", f"set single keys, such as {example}") from error
 
 
 def known_keys() -> list[str]:
@@ -171,11 +176,11 @@ def _refuse_unknown_environment() -> None:
             raise UsageError(f"the environment sets the unknown {name}", _nearest(name, known))
 
 
-def _explain(error: ValidationError, path: Path, values: dict[str, Any]) -> tuple[str, str]:
+def _explain(error: ValidationError, path: Path) -> tuple[str, str]:
     """The first thing that is wrong, as (message, fix)."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
-    where = str(path) if _is_in(values, first["loc"]) else "the environment"
+    where = "the environment" if _is_in_environment(first["loc"]) else str(path)
     if first["type"] == "extra_forbidden":
         candidates = known_keys() if "." in key else list(_sections())
         return f"{where} has the unknown key {key}", _nearest(key, candidates)
@@ -184,12 +189,10 @@ def _explain(error: ValidationError, path: Path, values: dict[str, Any]) -> tupl
     return told, first["msg"].removeprefix("Value error, ")
 
 
-def _is_in(values: Any, location: tuple[int | str, ...]) -> bool:
-    for part in location:
-        if not isinstance(values, dict) or part not in values:
-            return False
-        values = values[part]
-    return True
+def _is_in_environment(location: tuple[int | str, ...]) -> bool:
+    """Whether a variable sets this key, which then overrides the file, or something of this section."""
+    name = ENV_PREFIX + ENV_DELIMITER.join(str(part) for part in location).upper()
+    return any(f"{variable.upper()}{ENV_DELIMITER}".startswith(f"{name}{ENV_DELIMITER}") for variable in os.environ)
 
 
 def _nearest(key: str, known: list[str]) -> str:

@@ -13,7 +13,7 @@ from librarian_pipeline.lineage.outdated import World
 from librarian_pipeline.lineage.recipes import recipe, transcript_source
 from librarian_pipeline.settings import Settings, load_settings
 from librarian_pipeline.storage.provenance import Provenance, Recipe, fingerprint
-from librarian_pipeline.storage.warehouse import Warehouse
+from librarian_pipeline.storage.warehouse import Failure, Warehouse
 
 ABSENT = "absent"
 UNDECLARED = "undeclared"
@@ -46,23 +46,42 @@ class Workspace:
         return self._observe(discovery, about=[item], stored=[item, *upstream_items(item, discovery.episodes)])
 
     def _observe(self, discovery: Discovery, about: list[Item], stored: list[Item]) -> World:
-        warehouse = self.warehouse
-        records = {item: record for item in stored if (record := warehouse.committed(item.asset, item.partition))}
-        failures = {item: failure for item in about if (failure := warehouse.failure(item.asset, item.partition))}
+        records = self._records(stored)
+        failures = {item: failure for item in about if (failure := self.warehouse.failure(item.asset, item.partition))}
         recipes = {item: self._recipe(item, discovery) for item in about}
         sources = {item: self._sources(item, discovery, records.get(item)) for item in about}
         self._digests.save()
         return World(tuple(discovery.episodes), recipes, sources, records, failures)
 
+    def _records(self, wanted: Iterable[Item]) -> dict[Item, Provenance]:
+        return {item: record for item in wanted if (record := self.warehouse.committed(item.asset, item.partition))}
+
+    def failures(self, episodes: Iterable[str]) -> dict[Item, Failure]:
+        """What couldn't be read, and hasn't changed since."""
+        discovery = self.archive.discover()
+        found = {item: self._failure(item, discovery) for item in items(episodes)}
+        return {item: failure for item, failure in found.items() if failure is not None}
+
     def source_failures(self, episodes: Iterable[str]) -> dict[str, str]:
-        """What couldn't be read, by episode."""
-        found = {}
-        for episode in episodes:
-            failures = [self.warehouse.failure(asset, episode) for asset in EPISODE_ASSETS]
-            lines = [failure.line for failure in failures if failure is not None]
-            if lines:
-                found[episode] = "; ".join(lines)
-        return found
+        """What couldn't be read of each episode, as one line."""
+        return self._source_failures(episodes, self.archive.discover())
+
+    def _source_failures(self, episodes: Iterable[str], discovery: Discovery) -> dict[str, str]:
+        lines: dict[str, list[str]] = {}
+        for item in (Item(asset, episode) for episode in episodes for asset in EPISODE_ASSETS):
+            if failure := self._failure(item, discovery):
+                lines.setdefault(str(item.partition), []).append(failure.line)
+        return {episode: "; ".join(found) for episode, found in lines.items()}
+
+    def _failure(self, item: Item, discovery: Discovery) -> Failure | None:
+        """The item's failure on record, if it was about what is there now: a file may have been put back as it was."""
+        failure = self.warehouse.failure(item.asset, item.partition)
+        if failure is None or (item.partition is not None and item.partition not in discovery.episodes):
+            return None
+        records = self._records([item, *upstream_items(item, discovery.episodes)])
+        sources = {item: self._sources(item, discovery, records.get(item))}
+        now = World(tuple(discovery.episodes), {}, sources, records, {}).inputs(item)
+        return failure if failure.inputs == now else None
 
     def tidy(self) -> None:
         """Removes half-written files of writers that are gone, and the outputs of episodes that are gone."""
@@ -87,7 +106,7 @@ class Workspace:
             return {"gold_set.json": self._sha256(self.archive.gold_path)}
         if item.asset == "episodes":
             headers = {f"notes header[{id}]": self._header(files.notes) for id, files in discovery.episodes.items()}
-            return {**headers, "unreadable files": fingerprint(self.source_failures(discovery.episodes))}
+            return {**headers, "unreadable files": fingerprint(self._source_failures(discovery.episodes, discovery))}
         if item.partition is None:
             return {}
         files = discovery.episodes[item.partition]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.archive.notes import FrontMatter, read_front_matter
@@ -22,7 +23,8 @@ def build_catalogue(
 ) -> pa.Table:
     """Columns as in `schemas.EPISODES`. `failures` tells, by episode, what couldn't be read."""
     audio_rows = {row["episode_id"]: row for row in audio.to_pylist()}
-    spoken = _by_episode(transcripts.group_by("episode_id").aggregate([("end_ms", "max"), ("language", "min")]))
+    heard = transcripts.filter(pc.invert(transcripts["excluded"]))  # what Whisper made up isn't speech
+    spoken = _by_episode(heard.group_by("episode_id").aggregate([("end_ms", "max"), ("language", "min")]))
     counts = _by_episode_and_layer(chunks)
     rows = []
     for files in episodes:

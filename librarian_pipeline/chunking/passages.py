@@ -70,8 +70,8 @@ def _transcript_rows(episode_id: str, transcript: pa.Table, settings: ChunkSetti
             language=_main_language(run),
             start_ms=run[0].start_ms,
             end_ms=max(segment.end_ms for segment in run),
-            first_segment=run[0].idx,
-            last_segment=run[-1].idx,
+            first_segment=min(segment.idx for segment in run),
+            last_segment=max(segment.idx for segment in run),
         )
 
 
@@ -108,7 +108,8 @@ def _row(episode_id: str, layer: str, idx: int, *, text: str, heading: str | Non
 def group_segments(segments: Sequence[Segment], settings: ChunkSettings) -> list[list[Segment]]:
     """Runs of consecutive segments, each at most `max_s` long, every segment in at least one of them."""
     target_ms, max_ms = settings.target_s * 1000, settings.max_s * 1000
-    pieces = [piece for segment in segments for piece in _split_long(segment, max_ms)]
+    # Speakers may overlap: what is said is put in the order in which it begins.
+    pieces = sorted((p for segment in segments for p in _split_long(segment, max_ms)), key=lambda piece: piece.start_ms)
     runs: list[list[Segment]] = []
     run: list[Segment] = []
     new_from = 0  # where the segments begin that the run doesn't share with the one before
@@ -136,8 +137,9 @@ def _overlap(run: list[Segment], settings: ChunkSettings) -> tuple[list[Segment]
 
 def _close_last(runs: list[list[Segment]], run: list[Segment], new_from: int, max_ms: float) -> None:
     new = run[new_from:]
-    short = new[-1].end_ms - new[0].start_ms < SHORT_TAIL_MS
-    if runs and short and new[-1].end_ms - runs[-1][0].start_ms <= max_ms:
+    end_ms = max(segment.end_ms for segment in new)
+    short = end_ms - new[0].start_ms < SHORT_TAIL_MS
+    if runs and short and end_ms - runs[-1][0].start_ms <= max_ms:
         runs[-1] = [*runs[-1], *new]
     else:
         runs.append(run)
@@ -152,10 +154,11 @@ def _split_long(segment: Segment, max_ms: float) -> list[Segment]:
     """A segment longer than a passage may be, in equal shares of its words, with times in proportion."""
     duration = segment.end_ms - segment.start_ms
     tokens = segment.text.split()
-    n = min(-int(-duration // max_ms), len(tokens))
-    if n <= 1:
+    if duration <= max_ms or len(tokens) < 2:
         return [segment]
-    bounds = [round(i * len(tokens) / n) for i in range(n + 1)]
+    words_that_fit = max(1, int(len(tokens) * max_ms // duration))
+    n = -(-len(tokens) // words_that_fit)
+    bounds = [i * len(tokens) // n for i in range(n + 1)]
     times = [segment.start_ms + duration * bound // len(tokens) for bound in bounds]
     return [
         replace(segment, start_ms=times[i], end_ms=times[i + 1], text=" ".join(tokens[bounds[i] : bounds[i + 1]]))

@@ -42,7 +42,6 @@ def bring_up_to_date(workspace: Workspace, planner: Planner, progress: Progress)
             for done, batch in enumerate(batches):
                 if batch.partition is not None:
                     progress.report("episodes", "", done, len(batches), "episodes")
-                planner.attempted.update(batch.items)
                 result = job.execute_in_process(
                     instance=instance,
                     partition_key=batch.partition,
@@ -51,21 +50,29 @@ def bring_up_to_date(workspace: Workspace, planner: Planner, progress: Progress)
                     run_config=QUIET,
                     raise_on_error=False,
                 )
-                _note(batch, result, workspace, outcome)
+                ran = _note(batch, result, workspace, outcome)
+                # Steps that were skipped, since one before them failed, may be due yet: from what that one gave earlier.
+                planner.attempted.update(ran or batch.items)
 
 
-def _note(batch: Batch, result: dg.ExecuteInProcessResult, workspace: Workspace, outcome: Outcome) -> None:
-    for event in result.get_asset_materialization_events():
-        outcome.derived.append(
-            Item(event.step_materialization_data.materialization.asset_key.to_user_string(), batch.partition)
-        )
+def _note(batch: Batch, result: dg.ExecuteInProcessResult, workspace: Workspace, outcome: Outcome) -> set[Item]:
+    """Adds what a run did to the outcome, and returns the items that it worked on, well or not."""
+    materialized = [event.step_materialization_data.materialization for event in result.get_asset_materialization_events()]
+    derived = [Item(found.asset_key.to_user_string(), batch.partition) for found in materialized]
+    outcome.derived.extend(derived)
+    failed = []
     for event in result.filter_events(lambda event: event.is_step_failure):
         item = Item(str(event.step_key), batch.partition)
         failure = event.step_failure_data
+        if failure.error and failure.error.cls_name == dg.DagsterExecutionInterruptedError.__name__:
+            # Dagster turns Ctrl-C into a failed step. Nothing of it was stored, and nothing more is to be started.
+            raise KeyboardInterrupt
+        failed.append(item)
         if workspace.warehouse.failure(item.asset, item.partition) is None:
             described = failure.user_failure_data.description if failure.user_failure_data else None
             outcome.errors[item] = described or _first_cause(failure.error)
             outcome.traces[item] = failure.error.to_string() if failure.error else ""
+    return {*derived, *failed}
 
 
 def _first_cause(error: SerializableErrorInfo | None) -> str:

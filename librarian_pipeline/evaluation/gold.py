@@ -9,11 +9,15 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from librarian_pipeline.archive.timecodes import parse_timecode
+from librarian_pipeline.archive.timecodes import MAX_MS, parse_timecode
 from librarian_pipeline.errors import SourceError
 from librarian_pipeline.storage.schemas import GOLD_SET
 
-Timecode = Annotated[int, BeforeValidator(lambda value: parse_timecode(value) if isinstance(value, str) else value)]
+Timecode = Annotated[
+    int,
+    BeforeValidator(lambda value: parse_timecode(value) if isinstance(value, str) else value),
+    Field(ge=0, le=MAX_MS),
+]
 
 
 class _Strict(BaseModel):
@@ -35,7 +39,9 @@ class GoldSpan(_Strict):
             raise ValueError("a transcript span needs start and end")
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise ValueError("start must be before end")
-        if self.layer == "notes" and self.heading is None and self.start is None:
+        if self.layer == "transcript" and self.heading is not None:
+            raise ValueError("a transcript has no headings: leave out heading, or set layer to notes")
+        if self.layer == "notes" and self.heading is None and (self.start is None or self.end is None):
             raise ValueError("a notes span needs a heading, or start and end")
         return self
 
@@ -44,7 +50,7 @@ class GoldQuery(_Strict):
     """A query with its judgements. Only unanswerable ones have none."""
 
     id: str = Field(pattern=r"^\S+$")
-    query: str = Field(min_length=1)
+    query: str = Field(pattern=r"\S")
     language: str
     kind: Literal["paraphrase", "keyword", "cross_lingual", "synthesis", "unanswerable"]
     split: Literal["dev", "test"]

@@ -46,7 +46,7 @@ def score_rankings(rankings: pa.Table, queries: Sequence[JudgedQuery], settings:
         by_mode[row["mode"]].setdefault(row["query_id"], []).append(row["chunk_id"])
     rows = [
         row
-        for mode in MODES
+        for mode in (MODES if scorable else ())
         for row in score_rows(
             mode,
             scorable,
@@ -54,6 +54,5 @@ def score_rankings(rankings: pa.Table, queries: Sequence[JudgedQuery], settings:
             resamples=settings.bootstrap_resamples,
             confidence=settings.confidence,
         )
-        if scorable
     ]
     return pa.Table.from_pylist(rows, schema=EVAL_SCORES)

@@ -67,8 +67,9 @@ class Planner:
     ) -> bool:
         for other in upstream_items(item, episodes):
             settled = other in chosen or verdicts[other].settled
-            # One episode that failed or was not asked for doesn't keep the archive's indexes from the others.
-            left_out = item.partition is None and (other in self.attempted or not self.scope.holds(other))
+            # The archive's turn comes when no episode's step can be run any more. What is left of one then failed, comes
+            # after one that did, or was not asked for; that doesn't keep the archive's indexes from the other episodes.
+            left_out = item.partition is None and other.partition is not None
             if not settled and not left_out:
                 return False
         return True

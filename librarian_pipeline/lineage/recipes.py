@@ -1,7 +1,7 @@
 """The recipe of each asset: everything besides its inputs that can change its output, and nothing else.
 
-`CODE` counts up when the code behind an asset is changed so that its output changes: for `transcripts` that is the decoding of
-audio as well.
+`CODE` counts up when the code behind an asset is changed so that its output changes: for `transcripts` that is the decoding
+of audio as well.
 """
 
 from importlib.metadata import version
@@ -17,9 +17,9 @@ CODE = {
     "audio": 1,
     "notes": 1,
     "transcripts": 1,
-    "chunks": 1,
+    "chunks": 2,
     "embeddings": 1,
-    "episodes": 1,
+    "episodes": 2,
     "bm25_raw_index": 1,
     "bm25_stem_index": 1,
     "vector_index": 1,

@@ -7,14 +7,17 @@ ADCS 2014, in the form of rank-bm25 0.2.2). Sums run in the order of the query's
 last bit.
 """
 
+import functools
 import math
+import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from librarian_pipeline.settings import Bm25Settings
 from librarian_pipeline.storage.schemas import BM25_CORPUS, BM25_DOCUMENTS, POSTINGS
@@ -57,15 +60,19 @@ def build_bm25(
                 {
                     "n_documents": len(terms),
                     "n_distinct_terms": len(postings),
-                    # Plain left-to-right sums, as the formula's source has them: another order changes the last bit.
                     "average_document_terms": sum(lengths) / len(lengths) if lengths else 0.0,
-                    "average_idf": sum(idfs) / len(idfs) if idfs else 0.0,
+                    "average_idf": _plain_sum(idfs) / len(idfs) if idfs else 0.0,
                     **settings.model_dump(),
                 }
             ],
             schema=BM25_CORPUS,
         ),
     )
+
+
+def _plain_sum(values: Iterable[float]) -> float:
+    """From left to right, as rank-bm25 adds up; from Python 3.12 on, `sum` compensates, which changes the last bit."""
+    return functools.reduce(operator.add, values, 0.0)
 
 
 def _idf(n_documents: int, document_frequency: int) -> float:
@@ -92,10 +99,8 @@ class Bm25Index:
         # Postings of a term stand together; dictionary codes count up in the order of appearance.
         bounds = np.searchsorted(codes, np.arange(len(terms.dictionary) + 1))
         self._ranges = {term: (int(bounds[i]), int(bounds[i + 1])) for i, term in enumerate(terms.dictionary.to_pylist())}
-        number_of = {chunk_id: number for number, chunk_id in enumerate(self.chunk_ids)}
-        self._documents = np.array(
-            [number_of[chunk_id] for chunk_id in postings.column("chunk_id").to_pylist()], dtype=np.int64
-        )
+        numbers = pc.index_in(postings.column("chunk_id"), value_set=pa.array(self.chunk_ids, pa.string()))
+        self._documents = numbers.to_numpy().astype(np.int64)
         self._tfs = postings.column("tf").to_numpy()
         floor = corpus["epsilon"] * corpus["average_idf"]
         self._idfs: dict[str, float] = {}

@@ -58,6 +58,9 @@ class Citer:
 
     def _segments_of(self, episode_id: str) -> list[tuple[int, int, str]]:
         if episode_id not in self._segments:
-            table = self._warehouse.read("transcripts", episode_id).select(["segment_idx", "start_ms", "text"])
-            self._segments[episode_id] = [(row["segment_idx"], row["start_ms"], row["text"]) for row in table.to_pylist()]
+            table = self._warehouse.read("transcripts", episode_id)
+            rows = table.select(["segment_idx", "start_ms", "text", "excluded"]).to_pylist()
+            self._segments[episode_id] = [
+                (row["segment_idx"], row["start_ms"], row["text"]) for row in rows if not row["excluded"]
+            ]
         return self._segments[episode_id]

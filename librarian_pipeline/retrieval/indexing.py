@@ -11,7 +11,7 @@ from librarian_pipeline.retrieval.dense import VectorIndex
 from librarian_pipeline.retrieval.embedders import Embedder, embedder_card, load_embedder
 from librarian_pipeline.retrieval.embedders.interface import OnProgress
 from librarian_pipeline.retrieval.modes import Searcher, passage_texts
-from librarian_pipeline.settings import Bm25Settings, EmbeddingSettings, FusionSettings, Settings
+from librarian_pipeline.settings import Bm25Settings, EmbeddingSettings, Settings
 from librarian_pipeline.storage.schemas import CHUNKS, embeddings_schema
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.text.lemmas import Normalizer
@@ -50,8 +50,12 @@ def embed_passages(chunks: pa.Table, embedder: Embedder, model: str, on_progress
 
 
 def build_vector_index(warehouse: Warehouse, episodes: Sequence[str]) -> pa.Table:
-    """All vectors, in the order of their ids. Raises `UsageError` if they come from more than one model."""
-    tables = [warehouse.read("embeddings", episode).replace_schema_metadata() for episode in episodes]
+    """All vectors there are of these episodes, in the order of their ids.
+
+    Raises `UsageError` if they come from more than one model.
+    """
+    embedded = [episode for episode in episodes if warehouse.path("embeddings", episode).exists()]
+    tables = [warehouse.read("embeddings", episode).replace_schema_metadata() for episode in embedded]
     sizes = {table.schema.field("embedding").type.list_size for table in tables}
     models = {model for table in tables for model in table.column("model").unique().to_pylist()}
     if len(sizes) > 1 or len(models) > 1:
@@ -73,20 +77,27 @@ def load_bm25(warehouse: Warehouse, index: str) -> Bm25Index:
 def load_searcher(warehouse: Warehouse, settings: Settings) -> Searcher:
     """A searcher over the stored indexes, with the normaliser and the embedding model that they were built with.
 
-    Raises `UsageError` if there is no index yet.
+    Raises `UsageError` if there is no index yet, or if it holds passages that are no longer there.
     """
     stem = warehouse.committed("bm25_stem_index")
     if stem is None or warehouse.committed("bm25_raw_index") is None or warehouse.committed("vector_index") is None:
         raise UsageError(NO_INDEX, f"run `librarian run --home {warehouse.root.parent}`")
     chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
+    raw_index, stem_index = load_bm25(warehouse, "bm25_raw"), load_bm25(warehouse, "bm25_stem")
+    vector_index = VectorIndex(warehouse.read("vector_index"))
+    indexed = {*raw_index.chunk_ids, *stem_index.chunk_ids, *vector_index.chunk_ids}
+    if not indexed <= set(chunks.column("chunk_id").to_pylist()):
+        raise UsageError(
+            "passages have changed since they were indexed", f"run `librarian run --home {warehouse.root.parent}`"
+        )
     return Searcher(
         chunks=chunks,
-        raw_index=load_bm25(warehouse, "bm25_raw"),
-        stem_index=load_bm25(warehouse, "bm25_stem"),
-        vector_index=VectorIndex(warehouse.read("vector_index")),
+        raw_index=raw_index,
+        stem_index=stem_index,
+        vector_index=vector_index,
         normalizer=Normalizer(stem.recipe["normalizer"]),
         load_embedder=lambda: load_embedder(index_model(warehouse, settings)),
-        fusion=FusionSettings(**settings.fusion.model_dump()),
+        fusion=settings.fusion,
     )
 
 

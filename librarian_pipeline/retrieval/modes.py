@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,9 @@ class Searcher:
         self.stem_index = stem_index
         self.normalizer = normalizer
         self._raw_index = raw_index
+        self._documents_in = {
+            str(language): stem_index.languages == language for language in np.unique(stem_index.languages)
+        }
         self._vector_index = vector_index
         self._fusion = fusion
         self._load_embedder = load_embedder
@@ -90,7 +94,7 @@ class Searcher:
             raise UsageError(f"there is no mode {mode!r}", f"use one of: {', '.join(MODES)}")
         if not 1 <= k <= MAX_K:
             raise UsageError(f"k = {k} is out of range", f"use 1 to {MAX_K}")
-        ranked = self._rankers[mode](query, k)
+        ranked = self._rankers[mode](_clean(query), k)
         return [Hit(rank, hit.score, self.passages[hit.chunk_id]) for rank, hit in enumerate(ranked, start=1)]
 
     def _rank_raw(self, query: str, k: int) -> list[Ranked]:
@@ -101,16 +105,18 @@ class Searcher:
         """Each passage is scored against the query normalised in the passage's own language."""
         index = self.stem_index
         scores, candidates = np.zeros(len(index.chunk_ids)), np.zeros(len(index.chunk_ids), dtype=np.bool_)
-        for language in np.unique(index.languages):
-            own = index.languages == language
-            language_scores, language_candidates = index.scores(self.normalizer.terms(query, str(language)))
+        for language, own in self._documents_in.items():
+            language_scores, language_candidates = index.scores(self.normalizer.terms(query, language))
             scores[own], candidates[own] = language_scores[own], language_candidates[own]
         return top_k(index.chunk_ids, scores, k, candidates)
 
     def _rank_dense(self, query: str, k: int) -> list[Ranked]:
         if not self._vector_index.chunk_ids:
             return []
-        return top_k(self._vector_index.chunk_ids, self._vector_index.scores(self._query_vector(query)), k)
+        vector = self._query_vector(query)
+        if not vector.any():  # the fallback sees nothing in `???`: all passages would tie at zero
+            return []
+        return top_k(self._vector_index.chunk_ids, self._vector_index.scores(vector), k)
 
     def _rank_hybrid(self, query: str, k: int) -> list[Ranked]:
         depth = max(k, self._fusion.depth)
@@ -121,6 +127,11 @@ class Searcher:
         if self._embedder is None:
             self._embedder = self._load_embedder()
         return self._embedder.embed_query(query)
+
+
+def _clean(query: str) -> str:
+    """NFC, as the passages are; and without the half characters that undecodable bytes of a command line become."""
+    return normalize("NFC", query.encode("utf-8", "replace").decode())
 
 
 def passages_of(chunks: pa.Table) -> dict[str, Passage]:

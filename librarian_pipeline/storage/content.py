@@ -13,9 +13,20 @@ def content_hash(table: pa.Table) -> str:
     digest = hashlib.sha256()
     for field in table.schema:
         column = table.column(field.name).combine_chunks()
-        digest.update(f"{field.name}:{field.type}:{len(column)}\n".encode())
+        digest.update(f"{field.name}:{_type_name(field.type)}:{len(column)}\n".encode())
         _update(digest, column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks))
     return digest.hexdigest()
+
+
+def _type_name(kind: pa.DataType) -> str:
+    """Without the name of a list's values, which Parquet changes."""
+    if pa.types.is_fixed_size_list(kind):
+        return f"list<{_type_name(kind.value_type)}>[{kind.list_size}]"
+    if pa.types.is_list(kind):
+        return f"list<{_type_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {_type_name(field.type)}' for field in kind)}>"
+    return str(kind)
 
 
 def _update(digest: "hashlib._Hash", column: pa.Array) -> None:

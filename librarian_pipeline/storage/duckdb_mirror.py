@@ -19,9 +19,14 @@ DATABASE = "librarian.duckdb"
 LEDGER = "_mirrored"
 CONNECT_PATIENCE_S = 5.0
 
-# How a row of a table without an `episode_id` column tells its partition.
-PARTITION_OF_CHUNK = "split_part(chunk_id, ':', 1)"
-PARTITION_EXPRESSIONS = {"embeddings": PARTITION_OF_CHUNK}
+# How a row tells its partition, for the tables that have partitions. The others have one file, and it is the whole table.
+PARTITION_EXPRESSIONS = {
+    "audio": "episode_id",
+    "notes": "episode_id",
+    "transcripts": "episode_id",
+    "chunks": "episode_id",
+    "embeddings": "split_part(chunk_id, ':', 1)",
+}
 
 
 class MirrorBusyError(Exception):
@@ -33,11 +38,23 @@ def refresh(warehouse: Warehouse, tables: list[str] | None = None) -> None:
 
     Raises `MirrorBusyError` if another program keeps the database open; the next refresh then catches up.
     """
-    with FileLock(warehouse.root / ".duckdb.lock"), _connect(warehouse.root / DATABASE) as connection:
+    database = warehouse.root / DATABASE
+    with FileLock(warehouse.root / ".duckdb.lock"):
+        try:
+            _refresh(database, warehouse, tables if tables is not None else warehouse.tables())
+        except duckdb.Error:
+            # Not a database, or a damaged one: it holds nothing that the Parquet files don't.
+            for path in (database, database.with_name(f"{DATABASE}.wal")):
+                path.unlink(missing_ok=True)
+            _refresh(database, warehouse, warehouse.tables())
+
+
+def _refresh(database: Path, warehouse: Warehouse, tables: list[str]) -> None:
+    with _connect(database) as connection:
         connection.execute(
             f"CREATE TABLE IF NOT EXISTS {LEDGER} (table_name TEXT, partition TEXT, content_hash TEXT)"
         ).fetchall()
-        for table in tables if tables is not None else warehouse.tables():
+        for table in tables:
             _refresh_table(connection, warehouse, table)
 
 
@@ -45,10 +62,14 @@ def is_current(warehouse: Warehouse) -> bool:
     """Whether the database holds what the Parquet files hold. Raises `MirrorBusyError` like `refresh`."""
     if not (warehouse.root / DATABASE).exists():
         return False
-    with FileLock(warehouse.root / ".duckdb.lock"), _connect(warehouse.root / DATABASE) as connection:
-        if not _has_table(connection, LEDGER):
+    with FileLock(warehouse.root / ".duckdb.lock"):
+        try:
+            with _connect(warehouse.root / DATABASE) as connection:
+                if not _has_table(connection, LEDGER):
+                    return False
+                return all(_mirrored(connection, table) == _stored(warehouse, table) for table in warehouse.tables())
+        except duckdb.Error:  # damaged: the next refresh makes it anew
             return False
-        return all(_mirrored(connection, table) == _stored(warehouse, table) for table in warehouse.tables())
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:
@@ -56,14 +77,13 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
     while True:
         try:
             return duckdb.connect(path)
-        except duckdb.IOException as error:
-            if "lock" not in str(error):
-                # Not a database, or a damaged one: it holds nothing that the Parquet files don't.
-                path.unlink()
-            elif time.monotonic() > deadline:
+        except (duckdb.IOException, duckdb.ConnectionException) as error:
+            # Another process holds it, or this one in another way. Not just "lock": damage is told by "block".
+            if "Could not set lock" not in str(error) and not isinstance(error, duckdb.ConnectionException):
+                raise
+            if time.monotonic() > deadline:
                 raise MirrorBusyError(f"{path} is open in another program") from error
-            else:
-                time.sleep(0.1)
+            time.sleep(0.1)
 
 
 def _refresh_table(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str) -> None:
@@ -94,17 +114,13 @@ def _stored(warehouse: Warehouse, table: str) -> dict[str, str]:
 
     While a model is being switched, files of two vector sizes stand side by side, and one table can't hold both.
     """
-    paths = {partition: warehouse.path(table, partition) for partition in warehouse.partitions(table)}
-    if not paths:
+    records = {name: record for name in warehouse.partitions(table) if (record := warehouse.provenance(table, name))}
+    if not records:
         return {}
-    latest = max(paths.values(), key=lambda path: path.stat().st_mtime_ns)
-    schema = pq.read_schema(latest).remove_metadata()
-    hashes = {}
-    for partition, path in paths.items():
-        record = warehouse.provenance(table, partition)
-        if record is not None and pq.read_schema(path).remove_metadata().equals(schema):
-            hashes[partition] = record.content_hash
-    return hashes
+    paths = {partition: warehouse.path(table, partition) for partition in records}
+    schemas = {partition: pq.read_schema(path).remove_metadata() for partition, path in paths.items()}
+    latest = max(paths, key=lambda partition: paths[partition].stat().st_mtime_ns)
+    return {name: record.content_hash for name, record in records.items() if schemas[name].equals(schemas[latest])}
 
 
 def _mirrored(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
@@ -134,10 +150,8 @@ def _recreate(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table)
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, table: str, partition: str) -> None:
-    if partition == "all":
-        connection.execute(f"DELETE FROM {table}").fetchall()
+    if table in PARTITION_EXPRESSIONS:
+        connection.execute(f"DELETE FROM {table} WHERE {PARTITION_EXPRESSIONS[table]} = ?", [partition]).fetchall()
     else:
-        connection.execute(
-            f"DELETE FROM {table} WHERE {PARTITION_EXPRESSIONS.get(table, 'episode_id')} = ?", [partition]
-        ).fetchall()
+        connection.execute(f"DELETE FROM {table}").fetchall()
     connection.execute(f"DELETE FROM {LEDGER} WHERE table_name = ? AND partition = ?", [table, partition]).fetchall()

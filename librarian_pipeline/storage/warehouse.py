@@ -7,6 +7,7 @@ commit point of the step. A source that can't be read leaves a record of the fai
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from librarian_pipeline.storage.content import content_hash
 from librarian_pipeline.storage.provenance import PARQUET_KEY, Provenance, Recipe
 
 WHOLE = "all"
+_TEMPORARY = re.compile(r"\..+\.([0-9]{1,9})\.tmp")
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,9 @@ class Warehouse:
             self._put(record, extra)
             hashes[name] = record.content_hash
         record = Provenance(asset, partition, recipe, inputs, content_hash(table), table.num_rows, hashes)
-        self._put(record, table)
+        # Before the output: a writer killed in between is tried again, and leaves no output that counts as failed.
         self._failure_path(asset, partition).unlink(missing_ok=True)
+        self._put(record, table)
         return record
 
     def read(self, table: str, partition: str | None = None) -> pa.Table:
@@ -69,18 +72,17 @@ class Warehouse:
         return pq.read_table(self.path(table, partition), partitioning=None)
 
     def read_all(self, table: str, partitions: Iterable[str], schema: pa.Schema) -> pa.Table:
-        """The rows of the given partitions, in their order; those never written have none."""
-        tables = [self.read(table, partition) for partition in partitions if self.path(table, partition).exists()]
+        """The rows of the given partitions, in their order; those never written, or not whole, have none."""
+        tables = [self.read(table, partition) for partition in partitions if self.provenance(table, partition)]
         return pa.concat_tables([table.replace_schema_metadata() for table in tables]) if tables else schema.empty_table()
 
     def provenance(self, table: str, partition: str | None = None) -> Provenance | None:
         """The record inside a file; None where there is no file, or one that isn't whole or isn't ours."""
         try:
             metadata = pq.read_metadata(self.path(table, partition)).metadata or {}
-        except (FileNotFoundError, pa.ArrowInvalid):
+            return Provenance.from_json(metadata[PARQUET_KEY])
+        except (OSError, ValueError, TypeError, KeyError):  # pyarrow's ArrowInvalid is a ValueError
             return None
-        text = metadata.get(PARQUET_KEY)
-        return Provenance.from_json(text) if text else None
 
     def committed(self, asset: str, partition: str | None = None) -> Provenance | None:
         """The asset's record, if every table beside it is the one it was written with."""
@@ -114,10 +116,10 @@ class Warehouse:
         temporary.replace(path)
 
     def failure(self, asset: str, partition: str | None = None) -> Failure | None:
-        """The last failure of an output, if nothing was written since."""
+        """The last failure of an output, if nothing was written since. A damaged record is none: the step is tried again."""
         try:
             return Failure(**json.loads(self._failure_path(asset, partition).read_text(encoding="utf-8")))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError, TypeError):
             return None
 
     def failed_partitions(self, asset: str) -> list[str]:
@@ -126,8 +128,8 @@ class Warehouse:
     def sweep(self) -> None:
         """Removes what writers that are gone left half-written."""
         for path in self.root.glob("*/.*.tmp"):
-            writer = int(path.name.split(".")[-2])
-            if writer != os.getpid() and not _is_running(writer):
+            writer = _TEMPORARY.fullmatch(path.name)
+            if writer and int(writer[1]) != os.getpid() and not _is_running(int(writer[1])):
                 path.unlink(missing_ok=True)
 
     def _put(self, record: Provenance, table: pa.Table) -> None:

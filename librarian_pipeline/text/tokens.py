@@ -3,12 +3,12 @@
 import re
 import unicodedata
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
 def words(text: str) -> list[str]:
-    """The words of `text` in order, as written: NFC, letters and digits, inner apostrophes kept."""
-    return _WORD.findall(unicodedata.normalize("NFC", text))
+    """The words of `text` in order, in their own case: NFC, letters and digits; inner apostrophes are kept, as `'`."""
+    return _WORD.findall(unicodedata.normalize("NFC", text).replace("’", "'"))
 
 
 def raw_tokens(text: str) -> list[str]:

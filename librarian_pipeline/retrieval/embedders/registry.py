@@ -142,7 +142,7 @@ def _packaged_file(model: str) -> Path:
 def _model_folder(location: str) -> Path:
     """A folder as it is; a hub name by its snapshot on this machine, fetched if it isn't there yet."""
     folder = Path(location).expanduser()
-    if folder.is_dir():
+    if location and folder.is_dir():
         return folder.resolve()
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError

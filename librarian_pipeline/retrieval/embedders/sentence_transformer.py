@@ -18,8 +18,8 @@ class SentenceTransformerEmbedder:
 
         try:
             self._model = SentenceTransformer(location, device="cpu")
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0]
+        except Exception as error:  # a damaged file raises whatever its reader raises
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise ModelNotFoundError(
                 f"no sentence-transformers model at {location!r} ({reason})",
                 'set [embeddings] model to "st:" and a folder with the model, or to a packaged one (see `librarian models`)',

@@ -1,0 +1,93 @@
+"""The sample archive, brought up to date once for all tests, by the command that people run, with the network cut."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from librarian_pipeline.workspace import Workspace
+
+REPOSITORY = Path(__file__).parent.parent
+SAMPLE = REPOSITORY / "data"
+SOURCES = ("audio", "notes", "transcripts", "gold")
+LIBRARIAN = Path(sys.executable).parent / "librarian"
+GUARD = Path(__file__).parent / "pipeline" / "guard"
+
+RunLibrarian = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@dataclass(frozen=True)
+class SampleRun:
+    """The archive after its first run, what the command printed, and the connections it tried."""
+
+    home: Path
+    result: "subprocess.CompletedProcess[str]"
+    network_attempts: Path
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's environment without settings of its own."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("LIBRARIAN_", "DAGSTER_"))}
+    cache = os.environ.get("LIBRARIAN_CACHE")
+    return {**plain, **({"LIBRARIAN_CACHE": cache} if cache else {}), **changes}
+
+
+def run_librarian(*arguments: str, env: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [LIBRARIAN, *arguments], env=dict(env or environment()), capture_output=True, text=True, timeout=500, check=False
+    )
+
+
+def start_librarian(*arguments: str, log: Path | None = None) -> "subprocess.Popen[str]":
+    """A command in the background that takes Ctrl-C, as it does on a terminal, whatever this process does with it.
+
+    What it prints goes to `log`, or to pipes.
+    """
+    return subprocess.Popen(
+        [LIBRARIAN, *arguments],
+        env=environment(),
+        stdout=log.open("w") if log else subprocess.PIPE,
+        stderr=subprocess.STDOUT if log else subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def copy_sources(target: Path, *, only: tuple[str, ...] = ()) -> Path:
+    """The sample archive's files, of some episodes only if `only` names them, without what was derived from them."""
+    for folder in SOURCES:
+        (target / folder).mkdir(parents=True, exist_ok=True)
+        for path in (SAMPLE / folder).iterdir():
+            if not only or folder == "gold" or path.stem in only:
+                shutil.copy2(path, target / folder)
+    return target
+
+
+@pytest.fixture(scope="session")
+def sample_run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
+    home = copy_sources(tmp_path_factory.mktemp("sample"))
+    attempts = tmp_path_factory.mktemp("network") / "attempts"
+    guarded = environment(PYTHONPATH=str(GUARD), NETWORK_ATTEMPTS=str(attempts))
+    return SampleRun(home, run_librarian("run", "--home", str(home), env=guarded), attempts)
+
+
+@pytest.fixture(scope="session")
+def sample(sample_run: SampleRun) -> Workspace:
+    """The sample archive, up to date. For tests that only read."""
+    assert sample_run.result.returncode == 0, sample_run.result.stderr
+    return Workspace.open(sample_run.home)
+
+
+@pytest.fixture
+def sample_copy(sample: Workspace, tmp_path: Path) -> Workspace:
+    """A copy of it. For tests that change things."""
+    home = tmp_path / "archive"
+    shutil.copytree(sample.home, home)
+    return Workspace.open(home)

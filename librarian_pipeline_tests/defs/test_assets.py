@@ -1,0 +1,147 @@
+"""Assets as Dagster runs them: what a materialization says, and what a failure leaves."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from librarian_pipeline.definitions import definitions_for
+from librarian_pipeline.defs.partitions import register_episodes
+from librarian_pipeline.defs.resources import ArchiveResource
+from librarian_pipeline.defs.sensors import episodes_sensor
+from librarian_pipeline.workspace import Workspace
+from librarian_pipeline_tests.conftest import copy_sources
+
+EPISODES = {"ep06", "ep07", "ep10"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = copy_sources(tmp_path / "home", only=tuple(EPISODES))
+    (home / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n')
+    return home
+
+
+@pytest.fixture
+def instance(home: Path) -> Any:
+    with dg.instance_for_test() as instance:
+        register_episodes(instance, EPISODES)
+        yield instance
+
+
+def materialize(
+    home: Path, instance: dg.DagsterInstance, assets: list[str], episode: str | None = None
+) -> dg.ExecuteInProcessResult:
+    job = definitions_for(home).resolve_implicit_global_asset_job_def()
+    return job.execute_in_process(
+        instance=instance,
+        partition_key=episode,
+        asset_selection=[dg.AssetKey(asset) for asset in assets],
+        raise_on_error=False,
+    )
+
+
+def materialization(result: dg.ExecuteInProcessResult, asset: str) -> dg.AssetMaterialization:
+    [event] = [
+        event.step_materialization_data.materialization
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == dg.AssetKey(asset)
+    ]
+    return event
+
+
+def derive_all(home: Path, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    for episode in sorted(EPISODES):
+        assert materialize(home, instance, ["audio", "notes", "transcripts", "chunks", "embeddings"], episode).success
+    return materialize(
+        home,
+        instance,
+        ["bm25_raw_index", "bm25_stem_index", "vector_index", "gold_set", "eval_scores", "episodes"],
+    )
+
+
+def test_a_materialization_has_the_content_hash_as_its_data_version(home: Path, instance: dg.DagsterInstance) -> None:
+    result = materialize(home, instance, ["notes"], "ep06")
+    record = Workspace.open(home).warehouse.committed("notes", "ep06")
+    assert record is not None
+    assert materialization(result, "notes").tags["dagster/data_version"] == record.content_hash
+
+
+def test_a_materialization_tells_its_rows_its_columns_and_its_recipe(home: Path, instance: dg.DagsterInstance) -> None:
+    metadata = materialization(materialize(home, instance, ["notes"], "ep06"), "notes").metadata
+    rows = Workspace.open(home).warehouse.read("notes", "ep06").num_rows
+    assert metadata["dagster/row_count"].value == rows
+    assert metadata["recipe_fingerprint"].value
+    assert "heading" in {column.name for column in metadata["dagster/column_schema"].value.columns}
+
+
+def test_the_whole_graph_materializes_and_shows_the_score_table(home: Path, instance: dg.DagsterInstance) -> None:
+    result = derive_all(home, instance)
+    assert result.success
+    table = materialization(result, "eval_scores").metadata["score table"].value
+    assert "| Retrieval mode | R@1 | R@3 | R@5 | MRR |" in table
+    assert "a fallback without weights" in table
+
+
+def test_passages_are_shown_with_their_citations(home: Path, instance: dg.DagsterInstance) -> None:
+    result = materialize(home, instance, ["notes", "audio", "transcripts", "chunks"], "ep07")
+    sample = materialization(result, "chunks").metadata["sample"].value
+    assert "Ep. ep07 @ 00:0" in sample
+
+
+def test_vectors_are_shown_with_model_digest_and_dimensions(home: Path, instance: dg.DagsterInstance) -> None:
+    result = materialize(home, instance, ["notes", "audio", "transcripts", "chunks", "embeddings"], "ep07")
+    metadata = materialization(result, "embeddings").metadata
+    assert metadata["dimensions"].value == 512
+    assert metadata["model"].value.startswith("char-ngram (no weights, ")
+    assert len(metadata["digest"].value) == 64
+
+
+def test_the_check_of_the_gold_labels_names_those_that_are_lost(home: Path, instance: dg.DagsterInstance) -> None:
+    derive_all(home, instance)
+    gold = home / "gold" / "gold_set.json"
+    gold.write_text(gold.read_text().replace('"episode": "ep06"', '"episode": "ep66"'))
+    result = materialize(home, instance, ["gold_set", "eval_scores"])
+    [check] = result.get_asset_check_evaluations()
+    assert not check.passed
+    assert "ep66" in str(check.metadata["lost"].value)
+
+
+def test_a_step_that_cant_read_its_source_says_so_in_one_line(home: Path, instance: dg.DagsterInstance) -> None:
+    (home / "notes" / "ep06.md").write_text("---\ntitle: [unclosed\n---\n")
+    result = materialize(home, instance, ["notes"], "ep06")
+    [failure] = result.filter_events(lambda event: event.is_step_failure)
+    failed = failure.step_failure_data.user_failure_data
+    assert failed is not None
+    assert "ep06.md" in str(failed.description)
+    assert "\n" not in str(failed.description)
+
+
+def test_a_partition_whose_episode_is_gone_fails_with_a_clear_line(home: Path, instance: dg.DagsterInstance) -> None:
+    (home / "transcripts" / "ep07.srt").unlink()
+    result = materialize(home, instance, ["chunks"], "ep07")
+    [failure] = result.filter_events(lambda event: event.is_step_failure)
+    assert "no files of an episode 'ep07'" in str(failure.step_failure_data.user_failure_data)
+
+
+def test_markup_in_an_archive_is_text_in_the_ui(home: Path, instance: dg.DagsterInstance) -> None:
+    (home / "notes" / "ep06.md").write_text("## Links\n\nA `pipe | and` a \\<script\\> tag.\n")
+    result = materialize(home, instance, ["notes"], "ep06")
+    sample = materialization(result, "notes").metadata["sample"].value
+    assert "\\<script\\>" in sample
+    assert "\\|" in sample
+
+
+def test_the_episodes_sensor_adds_new_partitions_and_removes_gone_ones(home: Path, instance: dg.DagsterInstance) -> None:
+    (home / "notes" / "ep20.md").write_text("## New\n\nText.\n")
+    (home / "transcripts" / "ep07.srt").unlink()
+    context = dg.build_sensor_context(instance=instance, resources={"archive": ArchiveResource(home=str(home))})
+    result = episodes_sensor(context)
+    assert isinstance(result, dg.SensorResult)
+    asked = {type(request): request.partition_keys for request in result.dynamic_partitions_requests or ()}
+    assert asked == {dg.AddDynamicPartitionsRequest: ["ep20"], dg.DeleteDynamicPartitionsRequest: ["ep07"]}
+
+
+def test_the_episodes_sensor_runs_from_the_start() -> None:
+    assert episodes_sensor.default_status is dg.DefaultSensorStatus.RUNNING

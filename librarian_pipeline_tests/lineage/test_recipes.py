@@ -1,0 +1,146 @@
+import importlib.metadata
+import json
+from pathlib import Path
+
+import pytest
+
+from librarian_pipeline.archive.layout import EpisodeFiles
+from librarian_pipeline.lineage import recipes
+from librarian_pipeline.lineage.graph import NODES
+from librarian_pipeline.lineage.recipes import CODE, recipe, transcript_source
+from librarian_pipeline.settings import Settings, known_keys
+from librarian_pipeline.text import lemmas
+
+AUDIO, NOTES, PUBLISHED = Path("audio/ep.mp3"), Path("notes/ep.md"), Path("transcripts/ep.vtt")
+EPISODES = {
+    "with audio": EpisodeFiles("a", AUDIO, NOTES, None),
+    "published": EpisodeFiles("p", None, NOTES, PUBLISHED),
+    "with both": EpisodeFiles("b", AUDIO, NOTES, PUBLISHED),
+    "of notes": EpisodeFiles("n", None, NOTES, None),
+}
+SPEECH = {"transcripts with audio", "transcripts with both"}
+BM25 = {"bm25_raw_index", "bm25_stem_index"}
+
+# Setting -> another value, and the recipes that this changes.
+CHANGES: dict[str, tuple[object, set[str]]] = {
+    "whisper.model": ("tiny.en", SPEECH),
+    "whisper.compute_type": ("float32", SPEECH),
+    "whisper.device": ("cpu", set()),
+    "whisper.language": ("cs", SPEECH),
+    "whisper.beam_size": (1, SPEECH),
+    "transcripts.prefer": ("published", {"transcripts with both"}),
+    "chunks.target_s": (30, {"chunks"}),
+    "chunks.max_s": (90, {"chunks"}),
+    "chunks.overlap_segments": (2, {"chunks"}),
+    "chunks.notes_max_words": (100, {"chunks"}),
+    "normalizer.name": ("snowball", {"bm25_stem_index"}),
+    "bm25.k1": (1.2, BM25),
+    "bm25.b": (0.5, BM25),
+    "bm25.epsilon": (0.1, BM25),
+    "embeddings.model": ("char-ngram", {"embeddings"}),
+    "embeddings.query_prompt": ("query: ", {"embeddings"}),
+    "embeddings.passage_prompt": ("passage: ", {"embeddings"}),
+    "fusion.c": (10, {"eval_scores"}),
+    "fusion.depth": (50, {"eval_scores"}),
+    "evaluation.bootstrap_resamples": (500, {"eval_scores"}),
+    "evaluation.confidence": (0.9, {"eval_scores"}),
+    "dagster.executor": ("multiprocess", set()),
+}
+PACKAGES = {
+    "av": {"audio"},
+    "py3langid": {"notes", "transcripts published"},
+    "faster-whisper": SPEECH,
+    "ctranslate2": SPEECH,
+    "simplemma": {"bm25_stem_index"},
+    "snowballstemmer": set(),
+    "ir_measures": {"eval_scores"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _cache_of_its_own(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("LIBRARIAN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """A model in a folder: the only kind whose prompts can be set."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_bytes(b"weights")
+    return f"st:{tmp_path / 'model'}"
+
+
+def settings_with(model: str, key: str = "", value: object = None) -> Settings:
+    values: dict[str, dict[str, object]] = {"embeddings": {"model": model}}
+    if key:
+        section, name = key.split(".")
+        values.setdefault(section, {})[name] = value
+    return Settings(**values)
+
+
+def all_recipes(settings: Settings) -> dict[str, object]:
+    """The recipe of every asset; that of `transcripts` for an episode of each kind."""
+    found = {asset: recipe(asset, settings, EPISODES["with audio"]) for asset in NODES if asset != "transcripts"}
+    return {**found, **{f"transcripts {kind}": recipe("transcripts", settings, files) for kind, files in EPISODES.items()}}
+
+
+def changed(before: dict[str, object], after: dict[str, object]) -> set[str]:
+    return {name for name in before if before[name] != after[name]}
+
+
+def test_the_table_of_this_test_has_a_row_for_every_setting():
+    assert set(CHANGES) == set(known_keys())
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_a_setting_changes_the_recipes_of_exactly_the_assets_that_it_can_change(key, model):
+    value, expected = CHANGES[key]
+    assert changed(all_recipes(settings_with(model)), all_recipes(settings_with(model, key, value))) == expected
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_of_another_version_changes_the_recipes_of_exactly_the_assets_that_use_it(package, model, monkeypatch):
+    before = all_recipes(settings_with(model))
+    original = importlib.metadata.version
+    for module in (importlib.metadata, recipes, lemmas):
+        monkeypatch.setattr(module, "version", lambda name: "another" if name == package else original(name))
+    assert changed(before, all_recipes(settings_with(model))) == PACKAGES[package]
+
+
+def test_the_stemmer_is_in_the_recipe_only_while_it_is_in_use(model):
+    assert "snowballstemmer" in recipe("bm25_stem_index", settings_with(model, "normalizer.name", "snowball"))
+    assert "simplemma" not in recipe("bm25_stem_index", settings_with(model, "normalizer.name", "snowball"))
+
+
+def test_other_weights_in_the_models_folder_change_the_recipe_of_embeddings(model):
+    before = recipe("embeddings", settings_with(model))
+    (Path(model.removeprefix("st:")) / "weights").write_bytes(b"other weights")
+    assert recipe("embeddings", settings_with(model)) != before
+
+
+@pytest.mark.parametrize("asset", NODES)
+def test_a_new_version_of_an_assets_code_changes_its_recipe(asset, model, monkeypatch):
+    before = recipe(asset, settings_with(model), EPISODES["with both"])
+    monkeypatch.setitem(CODE, asset, CODE[asset] + 1)
+    assert recipe(asset, settings_with(model), EPISODES["with both"]) != before
+
+
+def test_every_recipe_comes_back_from_json_as_it_was(model):
+    found = all_recipes(settings_with(model))
+    assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "prefer", "source"),
+    [
+        ("with audio", "audio", "audio"),
+        ("with audio", "published", "audio"),
+        ("published", "audio", "published"),
+        ("with both", "audio", "audio"),
+        ("with both", "published", "published"),
+        ("of notes", "audio", "none"),
+    ],
+)
+def test_a_transcript_comes_from_the_audio_unless_there_is_none_or_settings_prefer_the_published_one(kind, prefer, source):
+    settings = Settings(transcripts={"prefer": prefer})
+    assert transcript_source(EPISODES[kind], settings) == source

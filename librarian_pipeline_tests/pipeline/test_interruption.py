@@ -1,0 +1,75 @@
+"""A run that is stopped at any moment leaves nothing half-written, and the next one goes on from there."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from librarian_pipeline.workspace import Workspace
+from librarian_pipeline_tests.conftest import copy_sources, run_librarian, start_librarian
+
+MOMENTS_S = (3.0, 4.0, 5.0, 6.0)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = copy_sources(tmp_path / "home", only=("ep01", "ep03", "ep06", "ep10"))
+    (home / "librarian.toml").write_text('[whisper]\nmodel = "tiny.en"\n')
+    (home / "gold" / "gold_set.json").write_text("[]")
+    return home
+
+
+def test_a_run_killed_again_and_again_goes_on_and_ends_as_an_undisturbed_one(home: Path, tmp_path: Path) -> None:
+    undisturbed = tmp_path / "undisturbed"
+    for path in home.rglob("*"):
+        if path.is_file():
+            target = undisturbed / path.relative_to(home)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    for moment in MOMENTS_S:
+        process = start_librarian("run", "--home", str(home))
+        time.sleep(moment)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        for path in home.glob("warehouse/*/*.parquet"):
+            pq.read_table(path, partitioning=None)
+    assert run_librarian("run", "--home", str(home)).returncode == 0
+    assert run_librarian("run", "--home", str(undisturbed)).returncode == 0
+    assert _content(home) == _content(undisturbed)
+    assert not list(home.glob("warehouse/*/.*.tmp"))
+
+
+def test_ctrl_c_ends_the_run_with_one_line_and_the_next_one_goes_on(home: Path) -> None:
+    process = start_librarian("run", "--home", str(home))
+    deadline = time.monotonic() + 60
+    while not list(home.glob("warehouse/notes/*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.strip().splitlines()[-1] == (
+        "error: interrupted; what was finished is kept, and the next run goes on from there"
+    )
+    kept = {path: path.stat().st_mtime_ns for path in home.glob("warehouse/notes/*.parquet")}
+    assert kept
+    assert run_librarian("run", "--home", str(home)).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+def test_two_runs_at_once_are_refused_with_one_line(home: Path) -> None:
+    first = start_librarian("run", "--home", str(home))
+    deadline = time.monotonic() + 60
+    while not list(home.glob("warehouse/notes/*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    second = run_librarian("run", "--home", str(home))
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    assert second.returncode == 2
+    assert "another run is at work on this archive" in second.stderr
+
+
+def _content(home: Path) -> dict[str, str]:
+    return {str(item): record.content_hash for item, record in Workspace.open(home).observe().stored.items()}

@@ -1,0 +1,122 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from librarian_pipeline.retrieval.citations import Citer, cite
+from librarian_pipeline.retrieval.indexing import load_searcher
+from librarian_pipeline.retrieval.modes import Passage, Searcher
+from librarian_pipeline.settings import Bm25Settings, EmbeddingSettings, Settings
+from librarian_pipeline_tests.retrieval.samples import section, segment, warehouse_at, write_episode, write_indexes
+
+SETTINGS = Settings(embeddings=EmbeddingSettings(model="char-ngram"), bm25=Bm25Settings())
+HOUR_MS = 3_600_000
+
+SEGMENTS = [
+    segment(0, 0, 9_000, "Welcome to the show about rivers and bridges."),
+    segment(1, 9_000, 17_400, "The old bridge was closed in the spring."),
+    segment(2, 17_999, 25_000, "Nobody told the ferryman about the flood."),
+    segment(3, 25_000, 33_000, "The ferryman paints the flood, thanks for watching!", excluded=True),
+    segment(4, 33_000, 44_000, "A bridge needs paint every seven years."),
+    segment(5, HOUR_MS + 483_900, HOUR_MS + 490_000, "Late in the evening, a heron stood on the weir."),
+]
+SECTIONS = [
+    section(0, "Links", "Where to read about herons."),
+    section(1, "The closing", "How the weir was closed.", start_ms=61_999),
+    section(2, None, "A note without a heading."),
+]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Citer, Searcher]:
+    warehouse = warehouse_at(tmp_path_factory.mktemp("archive"))
+    write_episode(warehouse, "ep03", SETTINGS, SEGMENTS, SECTIONS)
+    write_indexes(warehouse, ["ep03"], SETTINGS)
+    searcher = load_searcher(warehouse, SETTINGS)
+    return Citer(warehouse, searcher), searcher
+
+
+def cited(searched: tuple[Citer, Searcher], query: str, chunk_id: str) -> Any:
+    citer, searcher = searched
+    return citer.cite(query, searcher.passages[chunk_id])
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "start_ms"),
+    [
+        ("welcome to the rivers", "Ep. ep03 @ 00:00", 0),
+        ("closed in the spring", "Ep. ep03 @ 00:09", 9_000),
+        ("painting bridges for seven years", "Ep. ep03 @ 00:33", 33_000),
+    ],
+)
+def test_the_segment_that_matches_the_query_best_is_cited(
+    searched: tuple[Citer, Searcher], query: str, text: str, start_ms: int
+) -> None:
+    citation = cited(searched, query, "ep03:t000")
+    assert (citation.text, citation.start_ms) == (text, start_ms)
+
+
+def test_an_inflected_query_cites_the_segment_with_another_form(searched: tuple[Citer, Searcher]) -> None:
+    assert cited(searched, "ferrymen", "ep03:t000").text == cited(searched, "ferryman", "ep03:t000").text
+
+
+def test_parts_of_a_second_are_dropped(searched: tuple[Citer, Searcher]) -> None:
+    assert cited(searched, "ferryman", "ep03:t000").text == "Ep. ep03 @ 00:17"
+
+
+def test_a_segment_that_was_excluded_is_never_cited(searched: tuple[Citer, Searcher]) -> None:
+    assert cited(searched, "ferryman painting the flood", "ep03:t000").start_ms == 17_999
+
+
+def test_a_rare_word_outweighs_a_common_one(searched: tuple[Citer, Searcher]) -> None:
+    assert cited(searched, "the about ferryman", "ep03:t000").start_ms == 17_999
+
+
+def test_of_equal_matches_the_first_is_cited(searched: tuple[Citer, Searcher]) -> None:
+    assert cited(searched, "closed spring closed", "ep03:t000").start_ms == 9_000
+
+
+@pytest.mark.parametrize("query", ["???", "zorblax", "kdo varoval převozníka"])
+def test_where_no_segment_has_a_word_of_the_query_the_start_of_the_passage_is_cited(
+    searched: tuple[Citer, Searcher], query: str
+) -> None:
+    assert cited(searched, query, "ep03:t000").start_ms == 0
+
+
+def test_from_the_hour_on_the_hour_is_shown(searched: tuple[Citer, Searcher]) -> None:
+    citer, searcher = searched
+    (late,) = [hit.passage for hit in searcher.search("heron stood late evening", "bm25_raw", 1)]
+    assert citer.cite("heron", late).text == "Ep. ep03 @ 1:08:03"
+
+
+def test_a_segment_outside_the_passage_is_not_cited(searched: tuple[Citer, Searcher]) -> None:
+    assert cited(searched, "heron on the weir", "ep03:t000").start_ms < 44_000
+
+
+def test_notes_with_a_time_are_cited_by_it(searched: tuple[Citer, Searcher]) -> None:
+    assert cited(searched, "weir", "ep03:n001").text == "Ep. ep03 @ 01:01"
+
+
+def test_notes_without_a_time_are_cited_by_their_heading(searched: tuple[Citer, Searcher]) -> None:
+    citation = cited(searched, "herons", "ep03:n000")
+    assert (citation.text, citation.episode_id, citation.start_ms) == ("Ep. ep03, notes: Links", "ep03", None)
+
+
+def test_notes_without_a_time_or_a_heading_are_cited_as_notes(searched: tuple[Citer, Searcher]) -> None:
+    assert cited(searched, "note", "ep03:n002").text == "Ep. ep03, notes"
+
+
+def test_a_long_segment_cut_in_two_is_cited_within_the_part_that_was_found(tmp_path: Path) -> None:
+    warehouse = warehouse_at(tmp_path)
+    words = " ".join(f"word{number}" for number in range(80))
+    write_episode(warehouse, "ep04", SETTINGS, [segment(0, 0, 100_000, f"{words}.")])
+    write_indexes(warehouse, ["ep04"], SETTINGS)
+    searcher = load_searcher(warehouse, SETTINGS)
+    (second,) = [hit.passage for hit in searcher.search("word79", "bm25_raw")]
+    citation = Citer(warehouse, searcher).cite("word79", second)
+    assert citation.start_ms == second.start_ms == 50_000
+
+
+def test_a_time_of_zero_is_a_time() -> None:
+    passage = Passage("ep01:n000", "ep01", "notes", 0, None, "Start", "Text.", "en", None, None)
+    assert cite(passage, passage.start_ms).text == "Ep. ep01 @ 00:00"
