@@ -7,6 +7,7 @@ from librarian_pipeline.defs.metadata import rows_as_markdown
 from librarian_pipeline.defs.step import Step
 from librarian_pipeline.lineage.recipes import transcript_source
 from librarian_pipeline.speech.transcript import published_transcript, transcribe_file
+from librarian_pipeline.speech.weights import whisper_digest
 from librarian_pipeline.storage.schemas import TRANSCRIPTS
 
 
@@ -16,7 +17,14 @@ def transcripts(step: Step) -> Result:
     source = transcript_source(step.files, step.settings)
     table = _transcript(step, source)
     sample = rows_as_markdown(table.slice(0, 5).to_pylist(), ["start_ms", "end_ms", "speaker", "text"])
-    return step.store(table, metadata={"source": source, "sample": sample})
+    return step.store(table, metadata={"source": source, **_model(step, source), "sample": sample})
+
+
+def _model(step: Step, source: str) -> dict[str, str]:
+    if source != "audio":
+        return {}
+    model = step.settings.whisper.model
+    return {"model": model, "digest": whisper_digest(model)}
 
 
 def _transcript(step: Step, source: str) -> pa.Table:

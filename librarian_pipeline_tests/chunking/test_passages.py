@@ -135,7 +135,7 @@ def test_a_passage_closes_at_the_first_sentence_end_from_the_target_on():
 
 
 def test_a_passage_closes_at_a_pause_from_the_target_on():
-    before, after = steady(5, 10, "no end"), steady(4, 10, "no end")
+    before, after = steady(5, 10, "no end"), steady(4, 5, "no end")
     moved = [Segment(5 + s.idx, s.start_ms + 52_000, s.end_ms + 52_000, s.text, s.language) for s in after]
     assert indices(group_segments([*before, *moved], NO_OVERLAP)) == [[0, 1, 2, 3, 4], [5, 6, 7, 8]]
 
@@ -184,8 +184,8 @@ def test_a_shared_segment_that_would_make_a_passage_too_long_is_left_out():
 
 
 def test_a_passage_of_one_segment_is_not_repeated_in_the_next():
-    segments = steady(3, 50)
-    assert indices(group_segments(segments, DEFAULT)) == [[0], [1], [2]]
+    settings = ChunkSettings(target_s=10, max_s=60, overlap_segments=1)
+    assert indices(group_segments(steady(3, 20), settings)) == [[0], [1], [2]]
 
 
 # The last passage

@@ -136,5 +136,5 @@ def test_the_interval_of_a_share_is_close_to_the_normal_one():
     sample = np.array([1.0] * 60 + [0.0] * 40)
     half_width = 1.96 * np.sqrt(0.6 * 0.4 / 100)
     assert bootstrap_interval(sample, resamples=5000, confidence=0.95) == pytest.approx(
-        (0.6 - half_width, 0.6 + half_width), abs=0.02
+        (0.6 - half_width, 0.6 + half_width), abs=0.01
     )
