@@ -120,7 +120,9 @@ class Workspace:
                 if source == "none":
                     return {}
                 published = {"published": self._sha256(files.published)} if source == "published" else {}
-                return {"language": self._declared_language(files.notes, stored), **published}
+                overridden = source == "audio" and self.settings.whisper.language is not None
+                language = {} if overridden else {"language": self._declared_language(files.notes, stored)}
+                return {**language, **published}
             case _:
                 return {}
 

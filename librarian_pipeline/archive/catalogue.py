@@ -24,7 +24,8 @@ def build_catalogue(
     """Columns as in `schemas.EPISODES`. `failures` tells, by episode, what couldn't be read."""
     audio_rows = {row["episode_id"]: row for row in audio.to_pylist()}
     heard = transcripts.filter(pc.invert(transcripts["excluded"]))  # what Whisper made up isn't speech
-    spoken = _by_episode(heard.group_by("episode_id").aggregate([("end_ms", "max"), ("language", "min")]))
+    spoken = _by_episode(heard.group_by("episode_id").aggregate([("end_ms", "max")]))
+    languages = _main_languages(heard)
     counts = _by_episode_and_layer(chunks)
     rows = []
     for files in episodes:
@@ -38,7 +39,7 @@ def build_catalogue(
                 "episode_id": episode_id,
                 "title": header.title,
                 "published_at": header.published_at,
-                "language": header.language or (transcript["language_min"] if transcript else None),
+                "language": header.language or languages.get(episode_id),
                 "duration_ms": _duration_ms(audio_row, transcript),
                 "status": status,
                 "status_reason": reason,
@@ -76,6 +77,13 @@ def _duration_ms(audio_row: Mapping[str, Any] | None, transcript: Mapping[str, A
 
 def _by_episode(table: pa.Table) -> dict[str, dict[str, Any]]:
     return {row["episode_id"]: row for row in table.to_pylist()}
+
+
+def _main_languages(transcripts: pa.Table) -> dict[str, str]:
+    """The language of most segments of each episode."""
+    counts = transcripts.group_by(["episode_id", "language"]).aggregate([([], "count_all")])
+    rows = sorted(counts.to_pylist(), key=lambda row: (row["count_all"], row["language"]))
+    return {row["episode_id"]: row["language"] for row in rows}
 
 
 def _by_episode_and_layer(chunks: pa.Table) -> dict[tuple[str, str], int]:

@@ -45,13 +45,9 @@ def chunk_id(episode_id: str, layer: str, idx: int) -> str:
     return f"{episode_id}:{layer[0]}{idx:03d}"
 
 
-def episode_of(chunk_id: str) -> str:
-    return chunk_id.partition(":")[0]
-
-
 def indexed_text(heading: str | None, text: str) -> str:
-    """What the indexes see of a passage: its heading belongs to it."""
-    return f"{heading}\n{text}" if heading else text
+    """What the indexes see of a passage: its heading belongs to it. A section without text stands for its heading."""
+    return f"{heading}\n{text}" if heading and text != heading else text
 
 
 def _transcript_rows(episode_id: str, transcript: pa.Table, settings: ChunkSettings) -> Iterator[dict[str, Any]]:

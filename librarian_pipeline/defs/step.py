@@ -54,7 +54,7 @@ class Step:
     @property
     def declared_language(self) -> str | None:
         """The language that the episode's notes declare, as noted among the inputs."""
-        language = self._inputs.get("language")
+        language = self._inputs.get("language", UNDECLARED)
         return None if language == UNDECLARED else language
 
     def read(self, asset: str, schema: pa.Schema) -> pa.Table:

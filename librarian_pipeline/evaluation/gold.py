@@ -9,15 +9,19 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from librarian_pipeline.archive.timecodes import MAX_MS, parse_timecode
+from librarian_pipeline.archive.timecodes import parse_timecode
 from librarian_pipeline.errors import SourceError
 from librarian_pipeline.storage.schemas import GOLD_SET
 
-Timecode = Annotated[
-    int,
-    BeforeValidator(lambda value: parse_timecode(value) if isinstance(value, str) else value),
-    Field(ge=0, le=MAX_MS),
-]
+
+def _from_text(value: object) -> int:
+    """A bare number could mean seconds or milliseconds, so only text is taken."""
+    if not isinstance(value, str):
+        raise ValueError('write times as text, like "08:03" or "1:08:03"')
+    return parse_timecode(value)
+
+
+Timecode = Annotated[int, BeforeValidator(_from_text)]
 
 
 class _Strict(BaseModel):
@@ -51,7 +55,7 @@ class GoldQuery(_Strict):
 
     id: str = Field(pattern=r"^\S+$")
     query: str = Field(pattern=r"\S")
-    language: str
+    language: str = Field(pattern=r"^[a-z]{2}$")
     kind: Literal["paraphrase", "keyword", "cross_lingual", "synthesis", "unanswerable"]
     split: Literal["dev", "test"]
     critical: bool = False

@@ -41,11 +41,13 @@ def recipe(settings: WhisperSettings) -> dict[str, object]:
     return {
         "model_sha256": whisper_digest(settings.model),
         "compute_type": settings.compute_type,
+        "device": settings.device,
         "beam_size": settings.beam_size,
         "language": settings.language,
         "decoding": dict(DECODING),
         "faster_whisper": importlib.metadata.version("faster-whisper"),
         "ctranslate2": importlib.metadata.version("ctranslate2"),
+        "av": importlib.metadata.version("av"),
     }
 
 

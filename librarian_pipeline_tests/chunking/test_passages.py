@@ -11,7 +11,6 @@ from librarian_pipeline.chunking.passages import (
     Segment,
     chunk_id,
     cut_episode,
-    episode_of,
     group_segments,
     indexed_text,
     split_text,
@@ -282,11 +281,6 @@ def test_ids_count_up_in_each_layer_and_lead_back_to_the_episode():
     rows = cut(spoken, written)
     assert [row["chunk_id"] for row in rows] == ["ep01:n000", "ep01:n001", "ep01:t000", "ep01:t001"]
     assert [row["chunk_idx"] for row in rows] == [0, 1, 0, 1]
-
-
-@given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True), st.integers(0, 5000))
-def test_the_episode_of_a_passage_can_be_told_from_its_id(episode, idx):
-    assert episode_of(chunk_id(episode, "transcript", idx)) == episode
 
 
 def test_an_episode_of_nothing_has_no_passages_but_the_right_columns():

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from librarian_pipeline.archive.timecodes import format_timecode
 from librarian_pipeline.evaluation.gold import GoldQuery, gold_table
 from librarian_pipeline.evaluation.judging import describe_span, is_hit, judge
 from librarian_pipeline.retrieval.modes import Passage
@@ -27,9 +28,8 @@ def heading_span(heading: str) -> dict[str, Any]:
 
 def gold(*spans: dict[str, Any], query_id: str = "q1", kind: str = "paraphrase") -> GoldQuery:
     base = {"episode": "ep01", "layer": "transcript"}
-    return GoldQuery(
-        id=query_id, query="?", language="en", kind=kind, split="dev", relevant=[{**base, **span} for span in spans]
-    )
+    relevant = [{**base, **span, **{name: format_timecode(span[name]) for name in ("start", "end")}} for span in spans]
+    return GoldQuery(id=query_id, query="?", language="en", kind=kind, split="dev", relevant=relevant)
 
 
 def judged(queries: list[GoldQuery], *passages: Passage):

@@ -25,7 +25,7 @@ BM25 = {"bm25_raw_index", "bm25_stem_index"}
 CHANGES: dict[str, tuple[object, set[str]]] = {
     "whisper.model": ("tiny.en", SPEECH),
     "whisper.compute_type": ("float32", SPEECH),
-    "whisper.device": ("cpu", set()),
+    "whisper.device": ("cpu", SPEECH),
     "whisper.language": ("cs", SPEECH),
     "whisper.beam_size": (1, SPEECH),
     "transcripts.prefer": ("published", {"transcripts with both"}),
@@ -47,7 +47,7 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "dagster.executor": ("multiprocess", set()),
 }
 PACKAGES = {
-    "av": {"audio"},
+    "av": {"audio"} | SPEECH,
     "py3langid": {"notes", "transcripts published"},
     "faster-whisper": SPEECH,
     "ctranslate2": SPEECH,
