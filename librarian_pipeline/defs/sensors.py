@@ -7,9 +7,7 @@ from librarian_pipeline.defs.resources import ArchiveResource
 
 
 @dg.sensor(name="episodes", minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
-def episodes_sensor(
-    context: dg.SensorEvaluationContext, archive: ArchiveResource
-) -> dg.SensorResult | dg.SkipReason:
+def episodes_sensor(context: dg.SensorEvaluationContext, archive: ArchiveResource) -> dg.SensorResult | dg.SkipReason:
     """Adds a partition for each new episode, and removes those whose files are gone."""
     there = set(archive.open().archive.discover().episodes)
     known = set(context.instance.get_dynamic_partitions(str(episodes_partitions.name)))

@@ -7,7 +7,7 @@ of audio as well.
 from importlib.metadata import version
 
 from librarian_pipeline.archive.layout import EpisodeFiles
-from librarian_pipeline.retrieval.embedders import embedder_recipe
+from librarian_pipeline.retrieval.embedders import embedder_recipe, query_recipe
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.speech import transcribe
 from librarian_pipeline.storage.provenance import Recipe
@@ -17,9 +17,9 @@ CODE = {
     "audio": 1,
     "notes": 1,
     "transcripts": 1,
-    "chunks": 2,
+    "chunks": 1,
     "embeddings": 1,
-    "episodes": 2,
+    "episodes": 1,
     "bm25_raw_index": 1,
     "bm25_stem_index": 1,
     "vector_index": 1,
@@ -64,6 +64,7 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
             return {
                 **settings.fusion.model_dump(),
                 **settings.evaluation.model_dump(),
+                **query_recipe(settings.embeddings),
                 "ir_measures": version("ir_measures"),
             }
         case _:

@@ -114,8 +114,11 @@ def index_model(warehouse: Warehouse, settings: Settings) -> EmbeddingSettings:
     for episode in indexed_episodes(warehouse):
         record = warehouse.committed("embeddings", episode)
         if record is not None:
-            prompts = {name: record.recipe.get(name) for name in ("query_prompt", "passage_prompt")}
-            model = EmbeddingSettings(model=record.recipe["model"], **prompts)
+            model = EmbeddingSettings(
+                model=record.recipe["model"],
+                query_prompt=settings.embeddings.query_prompt,
+                passage_prompt=record.recipe.get("passage_prompt"),
+            )
             if embedder_card(model).digest != record.recipe["digest"]:
                 raise ModelNotFoundError(
                     f"the weights of {model.model} are not those that the index was built with", "run `librarian run`"

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from librarian_pipeline.chunking.passages import (
     SHORT_TAIL_MS,
     Segment,
-    chunk_id,
     cut_episode,
     group_segments,
     indexed_text,

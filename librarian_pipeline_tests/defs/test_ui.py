@@ -21,7 +21,9 @@ PATIENCE_S = 120
 LAUNCH = """
 mutation Launch($assets: [AssetKeyInput!]!, $tags: [ExecutionTag!]!) {
   launchPipelineExecution(executionParams: {
-    selector: {repositoryLocationName: "librarian", repositoryName: "__repository__", jobName: "__ASSET_JOB", assetSelection: $assets}
+    selector: {
+      repositoryLocationName: "librarian", repositoryName: "__repository__", jobName: "__ASSET_JOB", assetSelection: $assets
+    }
     mode: "default"
     executionMetadata: {tags: $tags}
   }) { __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } }

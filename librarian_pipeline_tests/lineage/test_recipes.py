@@ -38,7 +38,7 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "bm25.b": (0.5, BM25),
     "bm25.epsilon": (0.1, BM25),
     "embeddings.model": ("char-ngram", {"embeddings"}),
-    "embeddings.query_prompt": ("query: ", {"embeddings"}),
+    "embeddings.query_prompt": ("query: ", {"eval_scores"}),
     "embeddings.passage_prompt": ("passage: ", {"embeddings"}),
     "fusion.c": (10, {"eval_scores"}),
     "fusion.depth": (50, {"eval_scores"}),

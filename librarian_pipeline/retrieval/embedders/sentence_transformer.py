@@ -15,7 +15,9 @@ class SentenceTransformerEmbedder:
 
     def __init__(self, location: str, query_prompt: str | None, passage_prompt: str | None) -> None:
         from sentence_transformers import SentenceTransformer
+        from transformers.utils.logging import disable_progress_bar
 
+        disable_progress_bar()  # type: ignore[no-untyped-call]  # our own bars tell of what takes long
         try:
             self._model = SentenceTransformer(location, device="cpu")
         except Exception as error:  # a damaged file raises whatever its reader raises
