@@ -35,10 +35,46 @@ class WhisperSettings(_Section):
     beam_size: int = Field(5, ge=1, le=20)
 
 
+class AudioSettings(_Section):
+    """Bounds on what is decoded, against files that are far more than they seem."""
+
+    max_hours: float = Field(12, gt=0, description="audio beyond this is left out, and the episode is `partial`")
+    max_decoded_gb: float = Field(32, gt=0, description="samples in the file's own format; beyond this, the same")
+    settle_s: float = Field(2, ge=0, description="a file that changed within this time is looked at twice")
+
+
 class TranscriptSettings(_Section):
-    """Which source a transcript comes from where an episode has both."""
+    """Which source a transcript comes from where an episode has both, and how long audio is taken in pieces."""
 
     prefer: Literal["audio", "published"] = "audio"
+    block_s: float = Field(600, ge=60, description="long audio is cut at silences into blocks of about this length")
+    second_pass: bool = Field(True, description="decode flagged windows again, so that loops don't repeat")
+
+
+class FeedSettings(_Section):
+    """What `librarian import` brings in."""
+
+    max_file_mb: float = Field(2_048, gt=0)
+    max_episodes: int = Field(10_000, ge=1)
+    timeout_s: float = Field(30, gt=0, description="without a byte for this long, a download counts as broken off")
+    attempts: int = Field(3, ge=1, le=10)
+
+
+class CheckSettings(_Section):
+    """Thresholds of the asset checks, calibrated on 750 hours of a real archive's transcripts."""
+
+    max_decode_loss_s: float = Field(2, ge=0, description="decoded against stated length; the larger of this and the next")
+    max_decode_loss_share: float = Field(0.01, ge=0, le=1)
+    min_speech_coverage: float = Field(0.95, ge=0, le=1, description="of the speech that voice activity detection finds")
+    max_uncovered_speech_s: float = Field(15, gt=0)
+    max_compression_ratio: float = Field(2.4, gt=1, description="good text reaches 2.22 at its 99.5th percentile")
+    max_repeats: int = Field(5, ge=2, description="identical segments in a row")
+    max_characters_per_s: float = Field(45, gt=0)
+    max_segment_s: float = Field(30, gt=0)
+    warn_hallucination_share: float = Field(0.005, ge=0, le=1, description="flagged of all speech; the archive had 0.0018")
+    fail_hallucination_share: float = Field(0.02, ge=0, le=1)
+    max_edition_gap_s: float = Field(30, gt=0, description="between the end of a published transcript and of the audio")
+    max_passage_tokens: int = Field(512, ge=16, description="what the embedding model reads of a passage")
 
 
 class ChunkSettings(_Section):
@@ -114,7 +150,10 @@ class Settings(BaseSettings):
     )
 
     whisper: WhisperSettings = WhisperSettings()
+    audio: AudioSettings = AudioSettings()
     transcripts: TranscriptSettings = TranscriptSettings()
+    feeds: FeedSettings = FeedSettings()
+    checks: CheckSettings = CheckSettings()
     chunks: ChunkSettings = ChunkSettings()
     normalizer: NormalizerSettings = NormalizerSettings()
     bm25: Bm25Settings = Bm25Settings()

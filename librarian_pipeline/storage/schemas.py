@@ -17,6 +17,7 @@ AUDIO = pa.schema(
         ("channels", pa.int64()),
         ("sample_rate_hz", pa.int64()),
         ("duration_header_ms", pa.int64()),
+        ("duration_last_packet_ms", pa.int64()),
         ("duration_decoded_ms", pa.int64()),
         ("bad_packets", pa.int64()),
         ("status", pa.string()),
@@ -50,10 +51,14 @@ TRANSCRIPTS = pa.schema(
         ("compression_ratio", pa.float64()),
         ("window_id", pa.int64()),
         ("words", pa.list_(WORD)),
+        ("decoding_pass", pa.int64()),
         ("flags", pa.list_(pa.string())),
         ("excluded", pa.bool_()),
     ]
 )
+
+SPEECH_SPANS = pa.schema([("episode_id", pa.string()), ("start_ms", pa.int64()), ("end_ms", pa.int64())])
+"""Where voice activity detection hears speech, beside `transcripts`."""
 
 CHUNKS = pa.schema(
     [
