@@ -41,20 +41,20 @@ def refresh(warehouse: Warehouse, tables: list[str] | None = None) -> None:
     database = warehouse.root / DATABASE
     with FileLock(warehouse.root / ".duckdb.lock"):
         try:
-            _refresh(database, warehouse, tables if tables is not None else warehouse.tables())
+            _refresh(database, warehouse, tables)
         except duckdb.Error:
             # Not a database, or a damaged one: it holds nothing that the Parquet files don't.
             for path in (database, database.with_name(f"{DATABASE}.wal")):
                 path.unlink(missing_ok=True)
-            _refresh(database, warehouse, warehouse.tables())
+            _refresh(database, warehouse, None)
 
 
-def _refresh(database: Path, warehouse: Warehouse, tables: list[str]) -> None:
+def _refresh(database: Path, warehouse: Warehouse, tables: list[str] | None) -> None:
     with _connect(database) as connection:
         connection.execute(
             f"CREATE TABLE IF NOT EXISTS {LEDGER} (table_name TEXT, partition TEXT, content_hash TEXT)"
         ).fetchall()
-        for table in tables:
+        for table in tables if tables is not None else _all_tables(connection, warehouse):
             _refresh_table(connection, warehouse, table)
 
 
@@ -67,7 +67,8 @@ def is_current(warehouse: Warehouse) -> bool:
             with _connect(warehouse.root / DATABASE) as connection:
                 if not _has_table(connection, LEDGER):
                     return False
-                return all(_mirrored(connection, table) == _stored(warehouse, table) for table in warehouse.tables())
+                tables = _all_tables(connection, warehouse)
+                return all(_mirrored(connection, table) == _stored(warehouse, table) for table in tables)
         except duckdb.Error:  # damaged: the next refresh makes it anew
             return False
 
@@ -121,6 +122,12 @@ def _stored(warehouse: Warehouse, table: str) -> dict[str, str]:
     schemas = {partition: pq.read_schema(path).remove_metadata() for partition, path in paths.items()}
     latest = max(paths, key=lambda partition: paths[partition].stat().st_mtime_ns)
     return {name: record.content_hash for name, record in records.items() if schemas[name].equals(schemas[latest])}
+
+
+def _all_tables(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> list[str]:
+    """Those that are stored, and those that were once mirrored: their files may be gone."""
+    mirrored = connection.execute(f"SELECT DISTINCT table_name FROM {LEDGER}").fetchall()
+    return sorted({*warehouse.tables(), *(name for (name,) in mirrored)})
 
 
 def _mirrored(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:

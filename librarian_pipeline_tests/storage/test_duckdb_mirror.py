@@ -317,3 +317,14 @@ def test_an_empty_warehouse_can_be_mirrored(tmp_path: Path):
     warehouse = Warehouse(tmp_path)
     refresh(warehouse)
     assert is_current(warehouse)
+
+
+def test_the_rows_of_a_table_whose_folder_was_deleted_go_with_the_next_refresh(warehouse):
+    put(warehouse, "chunks", "ep01", passages("ep01", "One."))
+    refresh(warehouse)
+    warehouse.path("chunks", "ep01").unlink()
+    warehouse.path("chunks", "ep01").parent.rmdir()
+    assert not is_current(warehouse)
+    refresh(warehouse)
+    assert texts_in(warehouse) == []
+    assert is_current(warehouse)
