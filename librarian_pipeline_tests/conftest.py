@@ -1,5 +1,6 @@
 """The sample archive, brought up to date once for all tests, by the command that people run, with the network cut."""
 
+import json
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from librarian_pipeline.workspace import Workspace
 
@@ -71,11 +73,18 @@ def copy_sources(target: Path, *, only: tuple[str, ...] = ()) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sample_run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
-    home = copy_sources(tmp_path_factory.mktemp("sample"))
-    attempts = tmp_path_factory.mktemp("network") / "attempts"
-    guarded = environment(PYTHONPATH=str(GUARD), NETWORK_ATTEMPTS=str(attempts))
-    return SampleRun(home, run_librarian("run", "--home", str(home), env=guarded), attempts)
+def sample_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> SampleRun:
+    """One run for all workers: the first that needs it makes it, the others wait."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own if worker_id == "master" else own.parent) / "sample"
+    home, attempts, record = shared / "archive", shared / "network-attempts", shared / "result.json"
+    with FileLock(f"{shared}.lock"):
+        if not record.exists():
+            copy_sources(home)
+            guarded = environment(PYTHONPATH=str(GUARD), NETWORK_ATTEMPTS=str(attempts))
+            result = run_librarian("run", "--home", str(home), env=guarded)
+            record.write_text(json.dumps([result.args, result.returncode, result.stdout, result.stderr], default=str))
+    return SampleRun(home, subprocess.CompletedProcess(*json.loads(record.read_text())), attempts)
 
 
 @pytest.fixture(scope="session")

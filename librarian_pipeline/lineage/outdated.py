@@ -37,11 +37,9 @@ class World:
     failures: Mapping[Item, Failure]
 
     def inputs(self, item: Item) -> dict[str, str]:
-        """What `item` would be derived from now: sources, and the content hashes of the upstream outputs that exist."""
+        """What `item` would be derived from now: sources, and the versions of the upstream outputs that exist."""
         upstream = {
-            str(other): self.stored[other].content_hash
-            for other in upstream_items(item, self.episodes)
-            if other in self.stored
+            str(other): self.stored[other].version for other in upstream_items(item, self.episodes) if other in self.stored
         }
         return {**self.sources.get(item, {}), **upstream}
 

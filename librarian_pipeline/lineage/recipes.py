@@ -49,7 +49,7 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
         case "audio":
             return {"av": version("av")}
         case "notes":
-            return {"py3langid": version("py3langid")}
+            return {library: version(library) for library in ("py3langid", "markdown-it-py", "PyYAML")}
         case "transcripts":
             return _transcript_recipe(settings, files)
         case "chunks":

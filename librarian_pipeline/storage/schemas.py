@@ -90,8 +90,15 @@ BM25_CORPUS = pa.schema(
         ("k1", pa.float64()),
         ("b", pa.float64()),
         ("epsilon", pa.float64()),
+        ("normalizer", pa.string()),
+        ("normalizer_version", pa.string()),
     ]
 )
+
+VECTOR_INDEX_MODEL = pa.schema(
+    [("model", pa.string()), ("digest", pa.string()), ("passage_prompt", pa.string()), ("dimensions", pa.int64())]
+)
+"""Beside `vector_index`: how a query has to be embedded for it."""
 
 GOLD_SET = pa.schema(
     [
@@ -130,6 +137,18 @@ EVAL_SCORES = pa.schema(
         ("n_queries", pa.int64()),
     ]
 )
+
+EVAL_CORPUS = pa.schema(
+    [
+        ("n_passages", pa.int64()),
+        ("n_episodes", pa.int64()),
+        ("n_queries", pa.int64()),
+        ("n_spans", pa.int64()),
+        ("n_lost_spans", pa.int64()),
+        ("dense_backend", pa.string()),
+    ]
+)
+"""Beside `eval_scores`: what the figures were measured on."""
 
 EPISODES = pa.schema(
     [
