@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     help="A podcast archive in, a measured and searchable index out.",
 )
@@ -42,6 +41,8 @@ WORKSPACE_FILE = Path(__file__).parent.parent / "workspace.yaml"
 
 def main() -> None:
     """The entry point: errors become one line on stderr and an exit code."""
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
         code = app(standalone_mode=False)
     except LibrarianError as error:
@@ -73,7 +74,7 @@ def _fail(line: str, code: int) -> int:
 @app.command()
 def run(
     home: Home = DEFAULT_HOME,
-    episode: Annotated[list[str] | None, typer.Option(help="Only this episode; may be repeated.")] = None,
+    episode: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only this episode; may be repeated.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Derive everything anew, whatever its state.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Forget episodes even if most of their files are gone.")] = False,
     debug: Debug = False,
@@ -93,6 +94,7 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = Fals
     from librarian_pipeline.lineage.outdated import State, verdicts
 
     workspace = _open(home)
+    _known_episodes(workspace, None)
     found = verdicts(workspace.observe())
     if as_json:
         _print_json(
@@ -104,8 +106,8 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = Fals
         return
     notable = {item: verdict for item, verdict in found.items() if verdict.state is not State.FRESH}
     print_lines(f"{item}: {verdict.state}: {'; '.join(verdict.reasons)}" for item, verdict in notable.items())
-    gone = workspace.departed(workspace.archive.discover())
-    print_lines(f"{item}: its episode is gone, and the next run removes it" for item in gone)
+    gone = sorted({str(item.partition) for item in workspace.departed(workspace.archive.discover())})
+    print_lines(f"{episode}: its files are gone, and the next run removes what was derived from them" for episode in gone)
     if not notable and not gone:
         print_lines([f"all {len(found)} outputs are up to date"])
 
@@ -248,7 +250,7 @@ def doctor(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
 @app.command()
 def ui(
     home: Home = DEFAULT_HOME,
-    port: Annotated[int, typer.Option(help="Where it listens, on 127.0.0.1.")] = 3000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens, on 127.0.0.1.")] = 3000,
     debug: Debug = False,
 ) -> None:
     """Dagster's web UI on this archive, with its sensors running."""

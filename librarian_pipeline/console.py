@@ -110,15 +110,17 @@ class BarProgress:
 
 
 class LineProgress:
-    """A line for a stage when it begins, and then every quarter of a minute."""
+    """A line for a stage when it begins, then every quarter of a minute, and when all that was planned of it is done."""
 
     def __init__(self, planned: "dict[str, float]") -> None:
+        self._planned = planned
         self._totals = _Totals(planned)
         self._said: dict[str, float] = {}
 
     def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None:
         all_done, all_total = self._totals.add(stage, item, done, total)
         now = time.monotonic()
-        if now - self._said.get(stage, -LINE_EVERY_S) >= LINE_EVERY_S:
+        ended = stage in self._planned and all_done >= all_total
+        if ended or now - self._said.get(stage, -LINE_EVERY_S) >= LINE_EVERY_S:
             self._said[stage] = now
             print_lines([f"{stage}: {all_done:.0f} of {all_total:.0f} {unit}"], to_stderr=True)

@@ -1,5 +1,9 @@
 """What `librarian run` does: brings an archive up to date, shows how far it is, and says at its end what came of it."""
 
+import os
+import shlex
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +30,8 @@ def run_archive(workspace: Workspace, scope: Scope, *, prune: bool) -> int:
 
     Raises `UsageError` if another run is at work on the archive, or if most of its files are gone.
     """
+    if not os.access(workspace.home, os.W_OK):
+        raise UsageError(f"{workspace.home} can't be written", "make it writable, to keep what is derived")
     workspace.warehouse.root.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(workspace.warehouse.root / ".run.lock").acquire(blocking=False):
@@ -44,7 +50,8 @@ def _derive(workspace: Workspace, scope: Scope) -> "Outcome | None":
     planner = Planner(scope)
     batches = planner.next_round(verdicts(world), world.episodes)
     if not batches:
-        print_lines(["everything is up to date"])
+        failed = len(workspace.failures(world.episodes))
+        print_lines([f"nothing new to derive; {failed} could not be" if failed else "everything is up to date"])
         return None
     # Dagster takes seconds to import: only where there is something to do.
     from librarian_pipeline.defs.update import bring_up_to_date
@@ -81,13 +88,13 @@ def _refresh_mirror(workspace: Workspace) -> None:
 def _conclude(workspace: Workspace, outcome: "Outcome | None") -> int:
     """Prints the score table, then all that is not well."""
     discovery = workspace.archive.discover()
+    failures = workspace.failures(discovery.episodes)
     lost: list[str] = []
     if workspace.warehouse.committed("eval_scores") is not None:
         print_score_table(stored_score_table(workspace.warehouse))
-        home, database = _shown(workspace.home), _shown(workspace.warehouse.root / duckdb_mirror.DATABASE)
-        print_lines([f'\nnext: librarian search "..." --home {home}; SQL: {database}; Dagster\'s UI: make ui'])
-        lost = lost_labels(workspace.warehouse)
-    failures = workspace.failures(discovery.episodes)
+        print_lines(["", *_where_next(workspace)])
+        # Of a gold set that was refused, the labels of the one before are nobody's concern.
+        lost = lost_labels(workspace.warehouse) if Item("gold_set") not in failures else []
     broken = [
         *(f"failed: {item}: {failure.line}" for item, failure in failures.items()),
         *_error_lines(outcome),
@@ -96,6 +103,16 @@ def _conclude(workspace: Workspace, outcome: "Outcome | None") -> int:
     print_lines([f"left out: {problem.line}" for problem in discovery.problems], to_stderr=True)
     print_lines(broken, to_stderr=True)
     return 1 if broken else 0
+
+
+def _where_next(workspace: Workspace) -> list[str]:
+    command = "librarian" if shutil.which("librarian") else str(_shown(Path(sys.argv[0]).absolute()))
+    home = shlex.quote(str(_shown(workspace.home)))
+    return [
+        f'search:  {command} search "..." --home {home}',
+        f"browse:  {command} ui --home {home}",
+        f"SQL:     {_shown(workspace.warehouse.root / duckdb_mirror.DATABASE)}",
+    ]
 
 
 def _error_lines(outcome: "Outcome | None") -> list[str]:

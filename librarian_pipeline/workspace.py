@@ -132,7 +132,7 @@ class Workspace:
         if item.asset == "gold_set":
             return {"gold_set.json": self._sha256(self.archive.gold_path)}
         if item.asset == "episodes":
-            headers = {f"notes header[{id}]": self._header(files.notes) for id, files in discovery.episodes.items()}
+            headers = {f"front matter[{id}]": self._header(files.notes) for id, files in discovery.episodes.items()}
             return {**headers, "unreadable files": fingerprint(self._source_failures(discovery.episodes, discovery))}
         if item.partition is None:
             return {}

@@ -48,7 +48,7 @@ def bring_up_to_date(workspace: Workspace, planner: Planner, progress: Progress)
                 return outcome
             for done, batch in enumerate(batches):
                 if batch.partition is not None:
-                    progress.report("episodes", "", done, len(batches), "episodes")
+                    progress.report("overall", "", done, len(batches), "episodes")
                 result = job.execute_in_process(
                     instance=instance,
                     partition_key=batch.partition,

@@ -55,10 +55,10 @@ def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: s
     return pa.Table.from_pylist([row], schema=EVAL_CORPUS)
 
 
-def lost_labels(warehouse: Warehouse) -> list[str]:
-    """A line for each judged span that no passage hits."""
+def lost_labels(warehouse: Warehouse, gold: pa.Table | None = None) -> list[str]:
+    """A line for each judged span, of the stored gold set or of another one, that no passage hits."""
     chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
-    judged = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), passages_of(chunks))
+    judged = judge(gold if gold is not None else warehouse.read_all("gold_set", ["all"], GOLD_SET), passages_of(chunks))
     return [
         f"gold_set.json, query {query.query_id!r}: no passage meets {span}: mend its episode, times or heading"
         for query in judged

@@ -1,5 +1,6 @@
 """From passages to the indexes at rest, and from the warehouse back to a searcher."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -105,7 +106,7 @@ def load_searcher(warehouse: Warehouse, settings: Settings) -> Searcher:
     vector_index = VectorIndex(warehouse.read("vector_index"))
     same_passages = raw.inputs == stem.inputs == _chunk_versions(warehouse, indexed_episodes(warehouse))
     if not same_passages or not set(vector_index.chunk_ids) <= set(raw_index.chunk_ids):
-        fix = f"run `librarian run --home {warehouse.root.parent}`, or wait for the run that is at work"
+        fix = f"run `librarian run --home {shlex.quote(str(warehouse.root.parent))}`, or wait for the run that is at work"
         raise UsageError("passages have changed since they were indexed", fix)
     return Searcher(
         chunks=chunks,
@@ -124,7 +125,7 @@ def _chunk_versions(warehouse: Warehouse, episodes: Sequence[str]) -> dict[str, 
 
 
 def no_index(warehouse: Warehouse) -> UsageError:
-    return UsageError("there is no index yet", f"run `librarian run --home {warehouse.root.parent}`")
+    return UsageError("there is no index yet", f"run `librarian run --home {shlex.quote(str(warehouse.root.parent))}`")
 
 
 def indexed_episodes(warehouse: Warehouse) -> list[str]:

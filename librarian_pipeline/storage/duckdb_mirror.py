@@ -18,6 +18,8 @@ from librarian_pipeline.storage.warehouse import WHOLE, Warehouse
 DATABASE = "librarian.duckdb"
 LEDGER = "_mirrored"
 CONNECT_PATIENCE_S = 5.0
+# In a step the mirror is not worth waiting for: the end of the run catches up.
+STEP_PATIENCE_S = 0.2
 
 # How a row tells its partition, for the tables that have partitions. The others have one file, and it is the whole table.
 PARTITION_EXPRESSIONS = {
@@ -38,7 +40,7 @@ def refresh(warehouse: Warehouse) -> None:
 
     Raises `MirrorBusyError` if another program keeps the database open; the next refresh then catches up.
     """
-    _write(warehouse, lambda connection: _refresh_all(connection, warehouse))
+    _write(warehouse, lambda connection: _refresh_all(connection, warehouse), CONNECT_PATIENCE_S)
 
 
 def refresh_partitions(warehouse: Warehouse, tables: list[str], partition: str | None) -> None:
@@ -48,26 +50,26 @@ def refresh_partitions(warehouse: Warehouse, tables: list[str], partition: str |
         for table in tables:
             _refresh_partition(connection, warehouse, table, partition or WHOLE)
 
-    _write(warehouse, work)
+    _write(warehouse, work, STEP_PATIENCE_S)
 
 
-def _write(warehouse: Warehouse, work: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+def _write(warehouse: Warehouse, work: Callable[[duckdb.DuckDBPyConnection], None], patience_s: float) -> None:
     """Does the work, one writer at a time. A damaged database is put aside, and made anew from the Parquet files."""
     database = warehouse.root / DATABASE
     with FileLock(warehouse.root / ".duckdb.lock"):
         try:
-            _work_in(database, work)
+            _work_in(database, work, patience_s)
         except duckdb.Error as error:
             if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error):
                 raise
             for path in (database, database.with_name(f"{DATABASE}.wal")):
                 if path.exists():
                     path.replace(path.with_name(f"{path.name}.damaged"))
-            _work_in(database, lambda connection: _refresh_all(connection, warehouse))
+            _work_in(database, lambda connection: _refresh_all(connection, warehouse), patience_s)
 
 
-def _work_in(database: Path, work: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
-    with _connect(database) as connection:
+def _work_in(database: Path, work: Callable[[duckdb.DuckDBPyConnection], None], patience_s: float) -> None:
+    with _connect(database, patience_s) as connection:
         columns = "table_name TEXT, partition TEXT, content_hash TEXT"
         connection.execute(f"CREATE TABLE IF NOT EXISTS {LEDGER} ({columns})").fetchall()
         work(connection)
@@ -90,7 +92,7 @@ def is_current(warehouse: Warehouse) -> bool:
         return False
     with FileLock(warehouse.root / ".duckdb.lock"):
         try:
-            with _connect(warehouse.root / DATABASE) as connection:
+            with _connect(warehouse.root / DATABASE, CONNECT_PATIENCE_S) as connection:
                 if not _has_table(connection, LEDGER):
                     return False
                 tables = _all_tables(connection, warehouse)
@@ -99,8 +101,8 @@ def is_current(warehouse: Warehouse) -> bool:
             return False
 
 
-def _connect(path: Path) -> duckdb.DuckDBPyConnection:
-    deadline = time.monotonic() + CONNECT_PATIENCE_S
+def _connect(path: Path, patience_s: float) -> duckdb.DuckDBPyConnection:
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             return duckdb.connect(path)

@@ -253,7 +253,6 @@ def test_a_database_that_another_process_holds_open_is_busy(warehouse, holder, m
 
 
 def test_the_next_refresh_catches_up_with_what_was_missed_while_the_database_was_held(warehouse, holder, monkeypatch):
-    monkeypatch.setattr(duckdb_mirror, "CONNECT_PATIENCE_S", 0.1)
     put(warehouse, "chunks", "ep01", passages("ep01", "new"))
     with pytest.raises(MirrorBusyError):
         refresh_partitions(warehouse, ["chunks"], "ep01")
