@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 from filelock import FileLock
 
@@ -100,3 +101,8 @@ def sample_copy(sample: Workspace, tmp_path: Path) -> Workspace:
     home = tmp_path / "archive"
     shutil.copytree(sample.home, home)
     return Workspace.open(home)
+
+
+# Timings on a busy machine say nothing about an example.
+hypothesis.settings.register_profile("pipeline", deadline=None)
+hypothesis.settings.load_profile("pipeline")
