@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
 
-run: $(VENV)/.installed  ## bring the archive in $(HOME_DIR)/ up to date and print the score table
+run: $(VENV)/.installed  ## bring the archive in data/ (or HOME_DIR=...) up to date and print the score table
 	@$(BIN)/librarian run --home $(HOME_DIR)
 
 test: $(VENV)/.installed-test  ## run the tests

@@ -3,9 +3,7 @@
 import json
 import os
 import sys
-import time
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,21 +12,26 @@ import typer
 from librarian_pipeline.errors import LibrarianError, UsageError
 
 if TYPE_CHECKING:
-    from librarian_pipeline.defs.update import Outcome
-    from librarian_pipeline.evaluation.score_table import ScoreTable
-    from librarian_pipeline.lineage.planning import Batch, Planner
     from librarian_pipeline.workspace import Workspace
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     help="A podcast archive in, a measured and searchable index out.",
 )
 
+# Set by the option of the command that runs; asked where its errors arrive.
+_debugging = False
+
+
+def _set_debug(wanted: bool) -> None:
+    global _debugging
+    _debugging = wanted
+
+
 Home = Annotated[Path, typer.Option(envvar="LIBRARIAN_HOME", help="The archive's folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug)]
 
 DEFAULT_HOME = Path("data")
 SEARCH_TEXT_CHARACTERS = 300
@@ -38,6 +41,8 @@ WORKSPACE_FILE = Path(__file__).parent.parent / "workspace.yaml"
 
 def main() -> None:
     """The entry point: errors become one line on stderr and an exit code."""
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
         code = app(standalone_mode=False)
     except LibrarianError as error:
@@ -60,7 +65,7 @@ def main() -> None:
 def _fail(line: str, code: int) -> int:
     from librarian_pipeline.console import print_lines
 
-    if "--debug" in sys.argv:
+    if _debugging and sys.exc_info()[0] is not None:
         traceback.print_exc()
     print_lines([f"error: {' '.join(line.split())}"], to_stderr=True)
     return code
@@ -69,117 +74,17 @@ def _fail(line: str, code: int) -> int:
 @app.command()
 def run(
     home: Home = DEFAULT_HOME,
-    episode: Annotated[list[str] | None, typer.Option(help="Only this episode; may be repeated.")] = None,
+    episode: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only this episode; may be repeated.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Derive everything anew, whatever its state.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Forget episodes even if most of their files are gone.")] = False,
     debug: Debug = False,
 ) -> None:
     """Bring everything up to date, and print the score table."""
-    from filelock import FileLock, Timeout
-
-    from librarian_pipeline.lineage.planning import Planner, Scope
+    from librarian_pipeline.lineage.planning import Scope
+    from librarian_pipeline.run_command import run_archive
 
     workspace = _open(home)
-    planner = Planner(Scope(_known_episodes(workspace, episode), full))
-    lock = FileLock(workspace.warehouse.root / ".run.lock")
-    workspace.warehouse.root.mkdir(parents=True, exist_ok=True)
-    try:
-        with lock.acquire(blocking=False):
-            code = _run_locked(workspace, planner, debug)
-    except Timeout as error:
-        raise UsageError("another run is at work on this archive", "wait until it has ended") from error
-    raise typer.Exit(code)
-
-
-def _run_locked(workspace: "Workspace", planner: "Planner", debug: bool) -> int:
-    from librarian_pipeline.console import print_lines, showing_progress
-    from librarian_pipeline.lineage.outdated import verdicts
-
-    started = time.monotonic()
-    workspace.tidy()
-    discovery = workspace.archive.discover()
-    world = workspace.observe(discovery)
-    batches = planner.next_round(verdicts(world), world.episodes)
-    errors: dict[Any, str] = {}
-    if batches:
-        # Dagster takes seconds to import: only where there is something to do.
-        from librarian_pipeline.defs.update import bring_up_to_date
-
-        with showing_progress(_seconds_of_audio(workspace, batches)) as progress:
-            outcome = bring_up_to_date(workspace, planner, progress)
-        errors = outcome.errors
-        _say_what_was_done(outcome, time.monotonic() - started, debug)
-    else:
-        print_lines(["everything is up to date"])
-    _refresh_mirror(workspace)
-    problems = [problem.line for problem in discovery.problems]
-    failures = workspace.failures(discovery.episodes)
-    lost = _print_scores(workspace)
-    print_lines([f"left out: {line}" for line in problems], to_stderr=True)
-    print_lines([f"failed: {item}: {failure.line}" for item, failure in failures.items()], to_stderr=True)
-    print_lines([f"error: {item}: {line}" for item, line in errors.items()], to_stderr=True)
-    print_lines([f"gold set: {line}" for line in lost], to_stderr=True)
-    return 1 if errors or failures or lost else 0
-
-
-def _say_what_was_done(outcome: "Outcome", seconds: float, debug: bool) -> None:
-    from librarian_pipeline.console import print_lines
-
-    counts: dict[str, int] = {}
-    for item in outcome.derived:
-        counts[item.asset] = counts.get(item.asset, 0) + 1
-    done = ", ".join(f"{asset} {n}" for asset, n in counts.items()) or "nothing"
-    print_lines([f"derived in {seconds:.0f} s: {done}"])
-    if debug:
-        print_lines(outcome.traces.values(), to_stderr=True)
-
-
-def _seconds_of_audio(workspace: "Workspace", batches: "Sequence[Batch]") -> dict[str, float]:
-    """How long transcription has to work: the stated length of the audio to be transcribed."""
-    from librarian_pipeline.lineage.recipes import transcript_source
-    from librarian_pipeline.speech.decode import header_duration_ms
-
-    episodes = workspace.archive.discover().episodes
-    due = [episodes[batch.partition] for batch in batches if batch.partition and "transcripts" in batch.assets]
-    spoken = [files.audio for files in due if transcript_source(files, workspace.settings) == "audio" and files.audio]
-    return {"transcripts": sum((header_duration_ms(path) or 0) / 1000 for path in spoken)}
-
-
-def _refresh_mirror(workspace: "Workspace") -> None:
-    """Catches up with what other programs kept from being written."""
-    from librarian_pipeline.console import print_lines
-    from librarian_pipeline.storage import duckdb_mirror
-
-    try:
-        if not duckdb_mirror.is_current(workspace.warehouse):
-            duckdb_mirror.refresh(workspace.warehouse)
-    except duckdb_mirror.MirrorBusyError as error:
-        print_lines([f"warning: {error}: its tables are brought up to date by the next run"], to_stderr=True)
-
-
-def _print_scores(workspace: "Workspace") -> list[str]:
-    """Prints the score table, if anything was measured; returns the labels that don't resolve."""
-    from librarian_pipeline.console import print_lines
-    from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
-    from librarian_pipeline.storage import duckdb_mirror
-
-    warehouse = workspace.warehouse
-    if warehouse.committed("eval_scores") is None:
-        return []
-    table = stored_score_table(warehouse, workspace.settings)
-    print_score_table(table)
-    home, database = _shown(workspace.home), _shown(warehouse.root / duckdb_mirror.DATABASE)
-    print_lines([f'\nnext: librarian search "..." --home {home}; SQL: {database}; Dagster\'s UI: make ui'])
-    return lost_labels(warehouse)
-
-
-def print_score_table(table: "ScoreTable") -> None:
-    from librarian_pipeline.console import print_lines, print_table
-
-    print_lines(["", table.caption, ""])
-    if table.rows:
-        print_table(table.header, table.rows, numbers_from=1)
-    else:
-        print_lines(["no gold queries, so nothing is measured: put some in gold/gold_set.json (see the README)"])
+    raise typer.Exit(run_archive(workspace, Scope(_known_episodes(workspace, episode), full), prune=prune))
 
 
 @app.command()
@@ -189,6 +94,7 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = Fals
     from librarian_pipeline.lineage.outdated import State, verdicts
 
     workspace = _open(home)
+    _known_episodes(workspace, None)
     found = verdicts(workspace.observe())
     if as_json:
         _print_json(
@@ -200,8 +106,8 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = Fals
         return
     notable = {item: verdict for item, verdict in found.items() if verdict.state is not State.FRESH}
     print_lines(f"{item}: {verdict.state}: {'; '.join(verdict.reasons)}" for item, verdict in notable.items())
-    gone = workspace.departed(workspace.archive.discover())
-    print_lines(f"{item}: its episode is gone, and the next run removes it" for item in gone)
+    gone = sorted({str(item.partition) for item in workspace.departed(workspace.archive.discover())})
+    print_lines(f"{episode}: its files are gone, and the next run removes what was derived from them" for episode in gone)
     if not notable and not gone:
         print_lines([f"all {len(found)} outputs are up to date"])
 
@@ -209,12 +115,12 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = Fals
 @app.command("eval")
 def evaluate(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = False) -> None:
     """The score table of the current index."""
-    from librarian_pipeline.console import print_lines
+    from librarian_pipeline.console import print_lines, print_score_table
     from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
     from librarian_pipeline.lineage.outdated import verdicts
 
     workspace = _open(home)
-    table = stored_score_table(workspace.warehouse, workspace.settings)
+    table = stored_score_table(workspace.warehouse)
     if as_json:
         caption = {"passages": table.n_passages, "episodes": table.n_episodes, "queries": table.n_queries}
         scores = workspace.warehouse.read("eval_scores").to_pylist()
@@ -344,7 +250,7 @@ def doctor(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
 @app.command()
 def ui(
     home: Home = DEFAULT_HOME,
-    port: Annotated[int, typer.Option(help="Where it listens, on 127.0.0.1.")] = 3000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens, on 127.0.0.1.")] = 3000,
     debug: Debug = False,
 ) -> None:
     """Dagster's web UI on this archive, with its sensors running."""
@@ -377,11 +283,6 @@ def _known_episodes(workspace: "Workspace", chosen: list[str] | None) -> frozens
         if episode not in known:
             raise UsageError(f"there is no episode {episode!r}", f"the archive has {', '.join(list(known)[:10])}")
     return frozenset(chosen) if chosen else None
-
-
-def _shown(path: Path) -> Path:
-    """As short as it can be named from here."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _shortened(text: str) -> str:

@@ -5,6 +5,7 @@ import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -12,6 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from librarian_pipeline.progress import Progress as ProgressReports
+
+if TYPE_CHECKING:
+    from librarian_pipeline.evaluation.score_table import ScoreTable
 
 LINE_EVERY_S = 15.0
 
@@ -50,6 +54,14 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers
     console.print(table)
 
 
+def print_score_table(table: "ScoreTable") -> None:
+    print_lines(["", table.caption, ""])
+    if table.rows:
+        print_table(table.header, table.rows, numbers_from=1)
+    else:
+        print_lines(["no gold queries, so nothing is measured: put some in gold/gold_set.json (see the README)"])
+
+
 @contextmanager
 def showing_progress(planned: "dict[str, float]") -> Iterator[ProgressReports]:
     """Bars on a terminal, a line now and then elsewhere; `planned` gives the totals that are known beforehand, by stage."""
@@ -71,13 +83,15 @@ class _Totals:
 
     def __init__(self, planned: "dict[str, float]") -> None:
         self._planned = planned
-        self._items: dict[str, dict[str, tuple[float, float]]] = {}
+        self._items: dict[tuple[str, str], tuple[float, float]] = {}
+        self._sums: dict[str, tuple[float, float]] = {}
 
     def add(self, stage: str, item: str, done: float, total: float) -> tuple[float, float]:
-        items = self._items.setdefault(stage, {})
-        items[item] = (done, total)
-        all_done, all_total = (sum(pair[i] for pair in items.values()) for i in (0, 1))
-        return all_done, max(all_total, self._planned.get(stage, 0))
+        before = self._items.get((stage, item), (0.0, 0.0))
+        sums = self._sums.get(stage, (0.0, 0.0))
+        self._items[stage, item] = (done, total)
+        self._sums[stage] = (sums[0] + done - before[0], sums[1] + total - before[1])
+        return self._sums[stage][0], max(self._sums[stage][1], self._planned.get(stage, 0))
 
 
 class BarProgress:
@@ -96,15 +110,17 @@ class BarProgress:
 
 
 class LineProgress:
-    """A line for a stage when it begins, and then every quarter of a minute."""
+    """A line for a stage when it begins, then every quarter of a minute, and when all that was planned of it is done."""
 
     def __init__(self, planned: "dict[str, float]") -> None:
+        self._planned = planned
         self._totals = _Totals(planned)
         self._said: dict[str, float] = {}
 
     def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None:
         all_done, all_total = self._totals.add(stage, item, done, total)
         now = time.monotonic()
-        if now - self._said.get(stage, -LINE_EVERY_S) >= LINE_EVERY_S:
+        ended = stage in self._planned and all_done >= all_total
+        if ended or now - self._said.get(stage, -LINE_EVERY_S) >= LINE_EVERY_S:
             self._said[stage] = now
             print_lines([f"{stage}: {all_done:.0f} of {all_total:.0f} {unit}"], to_stderr=True)

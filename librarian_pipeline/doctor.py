@@ -1,5 +1,6 @@
 """What is missing or broken on this machine or in this archive, and what to do about it."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -8,9 +9,10 @@ from pathlib import Path
 
 from librarian_pipeline.archive.notes import read_front_matter
 from librarian_pipeline.cache import cache_dir
-from librarian_pipeline.errors import LibrarianError
-from librarian_pipeline.evaluation.gold import read_gold_set
+from librarian_pipeline.errors import LibrarianError, SourceError
+from librarian_pipeline.evaluation.gold import gold_table, read_gold_set
 from librarian_pipeline.evaluation.measure import lost_labels
+from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.speech.weights import resolve_whisper
 from librarian_pipeline.storage import duckdb_mirror
@@ -50,24 +52,39 @@ def examine(home: Path) -> Iterator[Finding]:
     yield Finding("episodes", f"{len(discovery.episodes)} in {home}", empty)
     for problem in discovery.problems:
         yield Finding("file left out", problem.path.name, problem.line)
+    failures = workspace.failures(discovery.episodes)
     for files in discovery.episodes.values():
-        if files.notes is not None:
-            finding = _tried(f"notes of {files.episode_id}", _reading(files.notes))
+        if files.notes is not None and Item("notes", files.episode_id) not in failures:
+            finding = _tried(f"notes[{files.episode_id}]", _reading(files.notes))
             if finding.problem:
                 yield finding
-    for item, failure in workspace.failures(discovery.episodes).items():
-        yield Finding(str(item), "failed", failure.line)
-    yield _tried("gold set", lambda: f"{len(read_gold_set(workspace.archive.gold_path))} queries")
+    for item, failure in failures.items():
+        if item.asset != "gold_set":
+            yield Finding(str(item), "failed", failure.line)
+    yield _tried("gold set", lambda: _gold_state(workspace))
     yield from _examine_warehouse(workspace)
+
+
+def _gold_state(workspace: Workspace) -> str:
+    queries = read_gold_set(workspace.archive.gold_path)
+    unanswerable = sum(not query.relevant for query in queries)
+    return f"{len(queries)} queries, {unanswerable} of them unanswerable"
 
 
 def _examine_warehouse(workspace: Workspace) -> Iterator[Finding]:
     if workspace.warehouse.committed("bm25_raw_index") is None:
         yield Finding("index", "none yet", f"run `librarian run --home {workspace.home}`")
         return
-    for line in lost_labels(workspace.warehouse):
-        yield Finding("gold set", "a label no longer resolves", line)
-    yield _tried("DuckDB", lambda: _mirror_state(workspace))
+    try:
+        lost = lost_labels(workspace.warehouse, gold_table(read_gold_set(workspace.archive.gold_path)))
+    except SourceError:
+        lost = []  # told already
+    for line in lost:
+        yield Finding("gold set", "a label meets no passage", line)
+    if os.access(workspace.home, os.W_OK):
+        yield _tried("DuckDB", lambda: _mirror_state(workspace))
+    else:
+        yield Finding("archive", "read only", f"{workspace.home} can't be written: make it writable")
 
 
 def _mirror_state(workspace: Workspace) -> str:

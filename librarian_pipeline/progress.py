@@ -15,13 +15,6 @@ class Progress(Protocol):
     def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None: ...
 
 
-class SilentProgress:
-    """Says nothing."""
-
-    def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None:
-        return None
-
-
 class LogProgress:
     """Writes a line to a log at most every `every_s` seconds: for runs that nobody watches on a terminal."""
 

@@ -133,7 +133,7 @@ class EvaluationSettings(_Section):
 
 
 class DagsterSettings(_Section):
-    """How Dagster runs the steps of a run."""
+    """How Dagster runs the steps of the runs that its UI starts; `librarian run` takes one after the other."""
 
     executor: Literal["in_process", "multiprocess"] = "in_process"
 

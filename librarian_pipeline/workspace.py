@@ -7,7 +7,7 @@ from pathlib import Path
 from librarian_pipeline.archive.layout import Archive, Discovery
 from librarian_pipeline.archive.notes import read_front_matter
 from librarian_pipeline.cache import DigestMemo
-from librarian_pipeline.errors import SourceError
+from librarian_pipeline.errors import ModelNotFoundError, SourceError, UsageError
 from librarian_pipeline.lineage.graph import EPISODE_ASSETS, Item, items, upstream_items
 from librarian_pipeline.lineage.outdated import World
 from librarian_pipeline.lineage.recipes import recipe, transcript_source
@@ -18,6 +18,8 @@ from librarian_pipeline.storage.warehouse import Failure, Warehouse
 ABSENT = "absent"
 UNDECLARED = "undeclared"
 UNREADABLE = "unreadable"
+MASS_DEPARTURE = 1
+"""More files of one kind than this, and more than half of them, don't go unnoticed."""
 
 
 class Workspace:
@@ -83,11 +85,32 @@ class Workspace:
         now = World(tuple(discovery.episodes), {}, sources, records, {}).inputs(item)
         return failure if failure.inputs == now else None
 
-    def tidy(self) -> None:
-        """Removes half-written files of writers that are gone, and the outputs of episodes that are gone."""
+    def tidy(self, *, prune: bool) -> None:
+        """Removes half-written files of writers that are gone, and the outputs of episodes that are gone.
+
+        Raises `UsageError` if most files of one kind are gone at once, unless `prune` says that this is meant: a disk that
+        isn't mounted must not cost hours of transcription.
+        """
+        discovery = self.archive.discover()
+        if not prune:
+            self._refuse_mass_departure(discovery)
         self.warehouse.sweep()
-        for item in self.departed(self.archive.discover()):
+        for item in self.departed(discovery):
             self.warehouse.drop(item.asset, str(item.partition))
+
+    def _refuse_mass_departure(self, discovery: Discovery) -> None:
+        kinds = {"audio": ("audio", "file"), "notes": ("notes", "file"), "published": ("transcripts", "published")}
+        for kind, (asset, source) in kinds.items():
+            records = {id: self.warehouse.provenance(asset, id) for id in self.warehouse.partitions(asset)}
+            had = {id for id, record in records.items() if record and record.inputs.get(source, ABSENT) != ABSENT}
+            have = {id for id, files in discovery.episodes.items() if getattr(files, kind) is not None}
+            lost = had - have
+            if len(lost) > MASS_DEPARTURE and len(lost) > len(had) / 2:
+                folder = {"published": "transcripts"}.get(kind, kind)
+                raise UsageError(
+                    f"{len(lost)} of {len(had)} files are gone from {self.home / folder}",
+                    "put them back; if you meant to remove them, run with --prune",
+                )
 
     def departed(self, discovery: Discovery) -> list[Item]:
         """Stored partitions of episodes whose files are all gone."""
@@ -98,14 +121,18 @@ class Workspace:
         return gone
 
     def _recipe(self, item: Item, discovery: Discovery) -> Recipe:
+        """The item's recipe. Without the weights that it names, the step will say how to get them; the others go on."""
         files = discovery.episodes[item.partition] if item.partition is not None else None
-        return recipe(item.asset, self.settings, files)
+        try:
+            return recipe(item.asset, self.settings, files)
+        except ModelNotFoundError as error:
+            return {"unavailable": str(error)}
 
     def _sources(self, item: Item, discovery: Discovery, stored: Provenance | None) -> dict[str, str]:
         if item.asset == "gold_set":
             return {"gold_set.json": self._sha256(self.archive.gold_path)}
         if item.asset == "episodes":
-            headers = {f"notes header[{id}]": self._header(files.notes) for id, files in discovery.episodes.items()}
+            headers = {f"front matter[{id}]": self._header(files.notes) for id, files in discovery.episodes.items()}
             return {**headers, "unreadable files": fingerprint(self._source_failures(discovery.episodes, discovery))}
         if item.partition is None:
             return {}
@@ -127,14 +154,21 @@ class Workspace:
                 return {}
 
     def _sha256(self, path: Path | None) -> str:
-        return self._digests.sha256(path) if path is not None and path.exists() else ABSENT
+        if path is None:
+            return ABSENT
+        try:
+            return self._digests.sha256(path)
+        except FileNotFoundError:
+            return ABSENT
+        except OSError as error:  # the step that reads the file says so
+            return f"{UNREADABLE}: {error.strerror}"
 
     def _header(self, notes: Path | None) -> str:
         if notes is None:
             return ABSENT
         try:
             return fingerprint(asdict(read_front_matter(notes)))
-        except SourceError:
+        except (SourceError, OSError):
             return UNREADABLE
 
     def _declared_language(self, notes: Path | None, stored: Provenance | None) -> str:
@@ -143,5 +177,5 @@ class Workspace:
             return UNDECLARED
         try:
             return read_front_matter(notes).language or UNDECLARED
-        except SourceError:
+        except (SourceError, OSError):
             return (stored.inputs.get("language") if stored else None) or UNDECLARED

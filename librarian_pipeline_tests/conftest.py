@@ -1,5 +1,6 @@
 """The sample archive, brought up to date once for all tests, by the command that people run, with the network cut."""
 
+import json
 import os
 import shutil
 import signal
@@ -9,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
+from filelock import FileLock
 
 from librarian_pipeline.workspace import Workspace
 
@@ -71,11 +74,18 @@ def copy_sources(target: Path, *, only: tuple[str, ...] = ()) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sample_run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
-    home = copy_sources(tmp_path_factory.mktemp("sample"))
-    attempts = tmp_path_factory.mktemp("network") / "attempts"
-    guarded = environment(PYTHONPATH=str(GUARD), NETWORK_ATTEMPTS=str(attempts))
-    return SampleRun(home, run_librarian("run", "--home", str(home), env=guarded), attempts)
+def sample_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> SampleRun:
+    """One run for all workers: the first that needs it makes it, the others wait."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own if worker_id == "master" else own.parent) / "sample"
+    home, attempts, record = shared / "archive", shared / "network-attempts", shared / "result.json"
+    with FileLock(f"{shared}.lock"):
+        if not record.exists():
+            copy_sources(home)
+            guarded = environment(PYTHONPATH=str(GUARD), NETWORK_ATTEMPTS=str(attempts))
+            result = run_librarian("run", "--home", str(home), env=guarded)
+            record.write_text(json.dumps([result.args, result.returncode, result.stdout, result.stderr], default=str))
+    return SampleRun(home, subprocess.CompletedProcess(*json.loads(record.read_text())), attempts)
 
 
 @pytest.fixture(scope="session")
@@ -91,3 +101,8 @@ def sample_copy(sample: Workspace, tmp_path: Path) -> Workspace:
     home = tmp_path / "archive"
     shutil.copytree(sample.home, home)
     return Workspace.open(home)
+
+
+# Timings on a busy machine say nothing about an example.
+hypothesis.settings.register_profile("pipeline", deadline=None)
+hypothesis.settings.load_profile("pipeline")

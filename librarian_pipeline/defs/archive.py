@@ -11,7 +11,7 @@ from librarian_pipeline.speech.audio_facts import audio_row
 from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, EPISODES, NOTES, TRANSCRIPTS
 
 
-@derived(AUDIO, "opus")
+@derived(AUDIO)
 def audio(step: Step) -> Result:
     """Each episode's audio file: digest, codec, length as stated and as decoded, and what is wrong with it."""
     rows = [audio_row(step.files.audio, step.partition, step.workspace.home)] if step.files.audio else []

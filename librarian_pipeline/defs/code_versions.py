@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import dagster as dg
 
-from librarian_pipeline.errors import ModelNotFoundError
+from librarian_pipeline.errors import UsageError
 from librarian_pipeline.lineage.recipes import recipe
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.storage.provenance import fingerprint
@@ -20,5 +20,5 @@ def with_code_versions(assets: Iterable[dg.AssetsDefinition], settings: Settings
 def _code_version(asset: str, settings: Settings) -> str | None:
     try:
         return fingerprint(recipe(asset, settings))
-    except ModelNotFoundError:
-        return None  # the step that needs the weights says what to do
+    except UsageError:
+        return None  # the step that needs the model says what is wrong

@@ -26,7 +26,7 @@ def eval_scores(step: Step) -> Result:
     figures = {f"{mode} {metric}": value for (mode, metric), value in measured.table.values.items()}
     return step.store(
         measured.scores,
-        beside={"rankings": measured.rankings},
+        beside={"rankings": measured.rankings, "eval_corpus": measured.corpus},
         metadata={"score table": dg.MetadataValue.md(measured.table.to_markdown()), **figures},
     )
 

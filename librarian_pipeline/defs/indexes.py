@@ -29,8 +29,9 @@ def embeddings(step: Step) -> Result:
 @derived(VECTORS)
 def vector_index(step: Step) -> Result:
     """All vectors of the archive in one table, searched exactly."""
-    table = build_vector_index(step.warehouse, step.episodes)
-    return step.store(table, metadata={"model": ", ".join(table.column("model").unique().to_pylist())})
+    tables = build_vector_index(step.warehouse, step.episodes)
+    models = {f"query {key}": value for row in tables.model.to_pylist() for key, value in row.items() if value is not None}
+    return step.store(tables.vectors, beside={"vector_index_model": tables.model}, metadata=models)
 
 
 @derived(POSTINGS)

@@ -4,23 +4,12 @@ import os
 from pathlib import Path
 
 import dagster as dg
+import yaml
 from dagster import DagsterRunStatus, RunsFilter
 
 COMMAND_TAG = {"librarian/command": "run"}
 
-CONFIG = """\
-# Written by the Librarian pipeline; replaced when it changes.
-telemetry:
-  enabled: false
-event_log_storage:
-  module: dagster._core.storage.event_log
-  class: ConsolidatedSqliteEventLogStorage
-  config:
-    base_dir: {history}
-concurrency:
-  runs:
-    max_concurrent_runs: 2
-"""
+HEADER = "# Written by the Librarian pipeline; replaced when it changes.\n"
 
 
 def open_instance(folder: Path) -> dg.DagsterInstance:
@@ -32,7 +21,16 @@ def open_instance(folder: Path) -> dg.DagsterInstance:
 
 def write_config(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    path, text = folder / "dagster.yaml", CONFIG.format(history=folder / "history")
+    config = {
+        "telemetry": {"enabled": False},
+        "event_log_storage": {  # one file rather than one a run
+            "module": "dagster._core.storage.event_log",
+            "class": "ConsolidatedSqliteEventLogStorage",
+            "config": {"base_dir": str(folder / "history")},
+        },
+        "concurrency": {"runs": {"max_concurrent_runs": 2}},
+    }
+    path, text = folder / "dagster.yaml", HEADER + yaml.safe_dump(config, allow_unicode=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 

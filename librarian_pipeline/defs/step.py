@@ -10,7 +10,8 @@ import pyarrow as pa
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.errors import LibrarianError, SourceError
-from librarian_pipeline.lineage.graph import Item
+from librarian_pipeline.lineage.graph import NODES, Item, upstream_items
+from librarian_pipeline.lineage.outdated import World
 from librarian_pipeline.progress import Progress
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.storage import duckdb_mirror
@@ -34,8 +35,21 @@ class Step:
             raise dg.Failure(f"the archive has no files of an episode {self.item.partition!r} any more", allow_retries=False)
         world = self.workspace.observe_item(self.item, self.discovery)
         self.episodes = world.episodes
+        self._require_upstream(world)
+        # Of an earlier attempt: whatever becomes of this one, that is not what happened to it.
+        self.warehouse.clear_failure(self.item.asset, self.item.partition)
         self._recipe = world.recipes[self.item]
         self._inputs = world.inputs(self.item)
+
+    def _require_upstream(self, world: World) -> None:
+        """A step by hand must not pass over what was never derived. What failed was tried: the rest goes on without it."""
+        for name in NODES[self.item.asset].upstream:
+            items = [item for item in upstream_items(self.item, self.episodes) if item.asset == name]
+            if items and not any(item in world.stored or self._has_failed(item) for item in items):
+                raise dg.Failure(f"{items[0]} was never derived: derive it first", allow_retries=False)
+
+    def _has_failed(self, item: Item) -> bool:
+        return self.warehouse.failure(item.asset, item.partition) is not None
 
     @property
     def settings(self) -> Settings:
@@ -89,13 +103,13 @@ class Step:
         )
         self._mirror([self.item.asset, *(beside or {})])
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(record.content_hash),
+            data_version=dg.DataVersion(record.version),
             metadata={**_facts(record), "dagster/column_schema": table_schema(table.schema), **(metadata or {})},
         )
 
     def _mirror(self, tables: list[str]) -> None:
         try:
-            duckdb_mirror.refresh(self.warehouse, tables)
+            duckdb_mirror.refresh_partitions(self.warehouse, tables, self.item.partition)
         except duckdb_mirror.MirrorBusyError as error:
             self._context.log.warning("%s: its tables are brought up to date by the next run", error)
 

@@ -19,11 +19,16 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass
 class Outcome:
-    """What a run did. `errors` holds what failed unexpectedly; files that can't be read are on record in the warehouse."""
+    """What a run did.
+
+    `errors` holds what failed unexpectedly, with `traces`; files that can't be read are on record in the warehouse. `left`
+    is what is due still: what failed, and what is derived from it.
+    """
 
     derived: list[Item] = field(default_factory=list)
     errors: dict[Item, str] = field(default_factory=dict)
     traces: dict[Item, str] = field(default_factory=dict)
+    left: list[Item] = field(default_factory=list)
 
 
 def bring_up_to_date(workspace: Workspace, planner: Planner, progress: Progress) -> Outcome:
@@ -31,17 +36,19 @@ def bring_up_to_date(workspace: Workspace, planner: Planner, progress: Progress)
     outcome = Outcome()
     with open_instance(workspace.archive.dagster_home_dir) as instance:
         close_dead_runs(instance)
-        discovery = workspace.archive.discover()
-        register_episodes(instance, set(discovery.episodes))
         job = definitions_for(workspace.home, progress).resolve_implicit_global_asset_job_def()
         while True:
+            discovery = workspace.archive.discover()
+            register_episodes(instance, set(discovery.episodes))
             world = workspace.observe(discovery)
-            batches = planner.next_round(verdicts(world), world.episodes)
+            found = verdicts(world)
+            batches = planner.next_round(found, world.episodes)
             if not batches:
+                outcome.left = [item for item, verdict in found.items() if verdict.due and planner.scope.holds(item)]
                 return outcome
             for done, batch in enumerate(batches):
                 if batch.partition is not None:
-                    progress.report("episodes", "", done, len(batches), "episodes")
+                    progress.report("overall", "", done, len(batches), "episodes")
                 result = job.execute_in_process(
                     instance=instance,
                     partition_key=batch.partition,

@@ -1,29 +1,33 @@
 """The evaluation over a warehouse: what the `eval_scores` asset, the command line and the tests share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from librarian_pipeline.errors import UsageError
-from librarian_pipeline.evaluation.judging import judge
+from librarian_pipeline.evaluation.judging import JudgedQuery, judge
 from librarian_pipeline.evaluation.score_table import ScoreTable
 from librarian_pipeline.evaluation.scoring import rank_queries, score_rankings
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.indexing import index_model, indexed_episodes, load_searcher
-from librarian_pipeline.retrieval.modes import passages_of
+from librarian_pipeline.retrieval.modes import Searcher, passages_of
 from librarian_pipeline.settings import Settings
-from librarian_pipeline.storage.schemas import CHUNKS, GOLD_SET
+from librarian_pipeline.storage.schemas import CHUNKS, EVAL_CORPUS, GOLD_SET
 from librarian_pipeline.storage.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Columns as in `schemas.EVAL_SCORES` and `schemas.RANKINGS`."""
+    """Columns as in `schemas.EVAL_SCORES`, `RANKINGS` and, in one row, `EVAL_CORPUS`."""
 
     scores: pa.Table
     rankings: pa.Table
-    table: ScoreTable
+    corpus: pa.Table
+
+    @property
+    def table(self) -> ScoreTable:
+        return ScoreTable.of(self.scores, self.corpus)
 
 
 def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int, int], None] | None = None) -> Measured:
@@ -35,13 +39,26 @@ def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int
     queries = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), searcher.passages)
     rankings = rank_queries(searcher, queries, on_progress)
     scores = score_rankings(rankings, queries, settings.evaluation)
-    return Measured(scores, rankings, _score_table(scores, warehouse, settings))
+    return Measured(scores, rankings, _corpus(searcher, queries, embedder_card(index_model(warehouse, settings)).label))
 
 
-def lost_labels(warehouse: Warehouse) -> list[str]:
-    """A line for each judged span that no passage hits."""
+def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: str) -> pa.Table:
+    lost = sum(len(query.lost_spans) for query in queries)
+    row = {
+        "n_passages": len(searcher.passages),
+        "n_episodes": len({passage.episode_id for passage in searcher.passages.values()}),
+        "n_queries": sum(bool(query.hits_by_span) for query in queries),
+        "n_spans": lost + sum(len(query.hits_by_span) for query in queries),
+        "n_lost_spans": lost,
+        "dense_backend": dense_backend,
+    }
+    return pa.Table.from_pylist([row], schema=EVAL_CORPUS)
+
+
+def lost_labels(warehouse: Warehouse, gold: pa.Table | None = None) -> list[str]:
+    """A line for each judged span, of the stored gold set or of another one, that no passage hits."""
     chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
-    judged = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), passages_of(chunks))
+    judged = judge(gold if gold is not None else warehouse.read_all("gold_set", ["all"], GOLD_SET), passages_of(chunks))
     return [
         f"gold_set.json, query {query.query_id!r}: no passage meets {span}: mend its episode, times or heading"
         for query in judged
@@ -49,19 +66,8 @@ def lost_labels(warehouse: Warehouse) -> list[str]:
     ]
 
 
-def stored_score_table(warehouse: Warehouse, settings: Settings) -> ScoreTable:
-    """The table of the stored figures. Raises `UsageError` if nothing has been measured yet."""
+def stored_score_table(warehouse: Warehouse) -> ScoreTable:
+    """The figures as they were measured. Raises `UsageError` if nothing has been measured yet."""
     if warehouse.committed("eval_scores") is None:
         raise UsageError("nothing has been measured yet", f"run `librarian run --home {warehouse.root.parent}`")
-    return _score_table(warehouse.read("eval_scores"), warehouse, settings)
-
-
-def _score_table(scores: pa.Table, warehouse: Warehouse, settings: Settings) -> ScoreTable:
-    chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
-    card = embedder_card(index_model(warehouse, settings))
-    return ScoreTable.from_scores(
-        scores,
-        n_passages=chunks.num_rows,
-        n_episodes=len(chunks.column("episode_id").unique()),
-        dense_backend=card.label,
-    )
+    return ScoreTable.of(warehouse.read("eval_scores"), warehouse.read("eval_corpus"))

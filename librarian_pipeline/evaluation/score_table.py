@@ -10,29 +10,27 @@ from librarian_pipeline.retrieval.modes import MODES
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """A figure for each mode and metric over one slice, and what they were measured on."""
+    """A figure for each mode and metric over all queries, and what they were measured on."""
 
     n_passages: int
     n_episodes: int
     n_queries: int
+    n_spans: int
+    n_lost_spans: int
     dense_backend: str
     values: dict[tuple[str, str], float]
 
     @classmethod
-    def from_scores(cls, scores: pa.Table, n_passages: int, n_episodes: int, dense_backend: str) -> "ScoreTable":
+    def of(cls, scores: pa.Table, corpus: pa.Table) -> "ScoreTable":
+        """From `eval_scores` and the table beside it."""
         rows = [row for row in scores.to_pylist() if row["slice"] == "all"]
-        return cls(
-            n_passages,
-            n_episodes,
-            rows[0]["n_queries"] if rows else 0,
-            dense_backend,
-            {(row["mode"], row["metric"]): row["value"] for row in rows},
-        )
+        return cls(**corpus.to_pylist()[0], values={(row["mode"], row["metric"]): row["value"] for row in rows})
 
     @property
     def caption(self) -> str:
+        lost = f" ({self.n_lost_spans} of {self.n_spans} judged spans are lost)" if self.n_lost_spans else ""
         return (
-            f"{self.n_passages} passages of {self.n_episodes} episodes, {self.n_queries} queries; "
+            f"{self.n_passages} passages of {self.n_episodes} episodes, {self.n_queries} queries{lost}; "
             f"dense: {self.dense_backend}"
         )
 

@@ -37,11 +37,9 @@ class World:
     failures: Mapping[Item, Failure]
 
     def inputs(self, item: Item) -> dict[str, str]:
-        """What `item` would be derived from now: sources, and the content hashes of the upstream outputs that exist."""
+        """What `item` would be derived from now: sources, and the versions of the upstream outputs that exist."""
         upstream = {
-            str(other): self.stored[other].content_hash
-            for other in upstream_items(item, self.episodes)
-            if other in self.stored
+            str(other): self.stored[other].version for other in upstream_items(item, self.episodes) if other in self.stored
         }
         return {**self.sources.get(item, {}), **upstream}
 
@@ -89,10 +87,16 @@ def _judge(item: Item, world: World, waits_for: list[Item]) -> Verdict:
 def recipe_changes(before: Recipe, now: Recipe) -> tuple[str, ...]:
     """A reason for each part of the recipe that is not what it was."""
     return tuple(
-        f"recipe: {key} was {before.get(key, 'absent')!r}, is {now.get(key, 'absent')!r}"
+        f"recipe: {key} {_shown(before, key)} -> {_shown(now, key)}"
         for key in sorted(before.keys() | now.keys())
         if before.get(key) != now.get(key)
     )
+
+
+def _shown(recipe: Recipe, key: str) -> str:
+    """A value, digests as short as they can be told apart."""
+    value = str(recipe.get(key, "none"))
+    return value[:12] if len(value) == 64 and " " not in value else value
 
 
 def _input_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from librarian_pipeline.retrieval.embedders import embedder_recipe, query_recipe
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.speech import transcribe
 from librarian_pipeline.storage.provenance import Recipe
+from librarian_pipeline.storage.schemas import columns_fingerprint
 from librarian_pipeline.text.lemmas import normalizer_recipe
 
 CODE = {
@@ -41,7 +42,7 @@ def recipe(asset: str, settings: Settings, files: EpisodeFiles | None = None) ->
 
     Raises `ModelNotFoundError` if the recipe names a model whose weights are not on this machine.
     """
-    return {"code": CODE[asset], **_particulars(asset, settings, files)}
+    return {"code": CODE[asset], "columns": columns_fingerprint(asset), **_particulars(asset, settings, files)}
 
 
 def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> Recipe:
@@ -49,7 +50,7 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
         case "audio":
             return {"av": version("av")}
         case "notes":
-            return {"py3langid": version("py3langid")}
+            return {library: version(library) for library in ("py3langid", "markdown-it-py", "PyYAML")}
         case "transcripts":
             return _transcript_recipe(settings, files)
         case "chunks":

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from librarian_pipeline.settings import Bm25Settings
 from librarian_pipeline.storage.schemas import BM25_CORPUS, BM25_DOCUMENTS, POSTINGS
+from librarian_pipeline.text.lemmas import normalizer_version
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,16 @@ class Bm25Tables:
 
 
 def build_bm25(
-    chunk_ids: Sequence[str], languages: Sequence[str], terms: Sequence[Sequence[str]], settings: Bm25Settings
+    chunk_ids: Sequence[str],
+    languages: Sequence[str],
+    terms: Sequence[Sequence[str]],
+    settings: Bm25Settings,
+    normalizer: str = "none",
 ) -> Bm25Tables:
-    """The postings, document lengths and corpus statistics of documents given as lists of terms."""
+    """The postings, document lengths and corpus statistics of documents given as lists of terms.
+
+    `normalizer` is noted in the statistics: a query has to be turned into terms by the same one.
+    """
     postings: dict[str, list[tuple[int, int]]] = {}
     for document, document_terms in enumerate(terms):
         for term, tf in Counter(document_terms).items():
@@ -63,6 +71,8 @@ def build_bm25(
                     "average_document_terms": sum(lengths) / len(lengths) if lengths else 0.0,
                     "average_idf": _plain_sum(idfs) / len(idfs) if idfs else 0.0,
                     **settings.model_dump(),
+                    "normalizer": normalizer,
+                    "normalizer_version": normalizer_version(normalizer),
                 }
             ],
             schema=BM25_CORPUS,

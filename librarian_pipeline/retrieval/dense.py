@@ -25,4 +25,9 @@ def vectors_of(table: pa.Table) -> npt.NDArray[np.float32]:
     """The `embedding` column as an array of shape (n, dimensions)."""
     column = table.column("embedding").combine_chunks()
     flat: npt.NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False)
-    return flat.reshape(len(column), column.type.list_size)
+    return flat.reshape(len(column), dimensions_of(table))
+
+
+def dimensions_of(table: pa.Table) -> int:
+    """How many values each vector of the `embedding` column has."""
+    return int(table.schema.field("embedding").type.list_size)

@@ -1,40 +1,43 @@
 """From passages to the indexes at rest, and from the warehouse back to a searcher."""
 
+import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from librarian_pipeline.chunking.passages import indexed_text
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
 from librarian_pipeline.retrieval.bm25 import Bm25Index, Bm25Tables, build_bm25
-from librarian_pipeline.retrieval.dense import VectorIndex
+from librarian_pipeline.retrieval.dense import VectorIndex, dimensions_of
 from librarian_pipeline.retrieval.embedders import Embedder, embedder_card, load_embedder
 from librarian_pipeline.retrieval.embedders.interface import OnProgress
 from librarian_pipeline.retrieval.modes import Searcher, passage_texts
 from librarian_pipeline.settings import Bm25Settings, EmbeddingSettings, Settings
-from librarian_pipeline.storage.schemas import CHUNKS, embeddings_schema
+from librarian_pipeline.storage.schemas import CHUNKS, VECTOR_INDEX_MODEL, embeddings_schema
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.text.lemmas import Normalizer
 from librarian_pipeline.text.tokens import raw_tokens
 
-NO_INDEX = "there is no index yet"
-
 
 def build_raw_index(chunks: pa.Table, settings: Bm25Settings) -> Bm25Tables:
-    return _build_index(chunks, lambda text, language: raw_tokens(text), settings)
+    return _build_index(chunks, lambda text, language: raw_tokens(text), settings, "none")
 
 
 def build_stem_index(chunks: pa.Table, normalizer: Normalizer, settings: Bm25Settings) -> Bm25Tables:
-    return _build_index(chunks, normalizer.terms, settings)
+    return _build_index(chunks, normalizer.terms, settings, normalizer.name)
 
 
-def _build_index(chunks: pa.Table, terms_of: Callable[[str, str], list[str]], settings: Bm25Settings) -> Bm25Tables:
+def _build_index(
+    chunks: pa.Table, terms_of: Callable[[str, str], list[str]], settings: Bm25Settings, normalizer: str
+) -> Bm25Tables:
     rows = passage_texts(chunks)
     return build_bm25(
         [row["chunk_id"] for row in rows],
         [row["language"] for row in rows],
         [terms_of(indexed_text(row["heading"], row["text"]), row["language"]) for row in rows],
         settings,
+        normalizer,
     )
 
 
@@ -49,18 +52,34 @@ def embed_passages(chunks: pa.Table, embedder: Embedder, model: str, on_progress
     )
 
 
-def build_vector_index(warehouse: Warehouse, episodes: Sequence[str]) -> pa.Table:
+@dataclass(frozen=True)
+class VectorTables:
+    """A vector index at rest: the vectors, and in one row the model that a query has to be embedded with."""
+
+    vectors: pa.Table
+    model: pa.Table
+
+
+def build_vector_index(warehouse: Warehouse, episodes: Sequence[str]) -> VectorTables:
     """All vectors there are of these episodes, in the order of their ids.
 
     Raises `UsageError` if they come from more than one model.
     """
-    embedded = [episode for episode in episodes if warehouse.path("embeddings", episode).exists()]
-    tables = [warehouse.read("embeddings", episode).replace_schema_metadata() for episode in embedded]
-    sizes = {table.schema.field("embedding").type.list_size for table in tables}
-    models = {model for table in tables for model in table.column("model").unique().to_pylist()}
-    if len(sizes) > 1 or len(models) > 1:
-        raise UsageError(f"the embeddings come from several models ({', '.join(sorted(models))})", "run `librarian run`")
-    return pa.concat_tables(tables).sort_by("chunk_id") if tables else embeddings_schema(1).empty_table()
+    records = {episode: record for episode in episodes if (record := warehouse.committed("embeddings", episode))}
+    tables = [warehouse.read("embeddings", episode).replace_schema_metadata() for episode in records]
+    models = {
+        (record.recipe["model"], record.recipe["digest"], record.recipe.get("passage_prompt"), dimensions_of(table))
+        for record, table in zip(records.values(), tables, strict=True)
+    }
+    if len(models) > 1:
+        names = ", ".join(sorted({name for name, *_ in models}))
+        raise UsageError(f"the embeddings come from several models, or versions of one ({names})", "run `librarian run`")
+    return VectorTables(
+        vectors=pa.concat_tables(tables).sort_by("chunk_id") if tables else embeddings_schema(1).empty_table(),
+        model=pa.Table.from_pylist(
+            [dict(zip(VECTOR_INDEX_MODEL.names, model, strict=True)) for model in models], schema=VECTOR_INDEX_MODEL
+        ),
+    )
 
 
 def load_bm25(warehouse: Warehouse, index: str) -> Bm25Index:
@@ -77,51 +96,63 @@ def load_bm25(warehouse: Warehouse, index: str) -> Bm25Index:
 def load_searcher(warehouse: Warehouse, settings: Settings) -> Searcher:
     """A searcher over the stored indexes, with the normaliser and the embedding model that they were built with.
 
-    Raises `UsageError` if there is no index yet, or if it holds passages that are no longer there.
+    Raises `UsageError` if there is no index yet, or if passages have changed since they were indexed.
     """
-    stem = warehouse.committed("bm25_stem_index")
-    if stem is None or warehouse.committed("bm25_raw_index") is None or warehouse.committed("vector_index") is None:
-        raise UsageError(NO_INDEX, f"run `librarian run --home {warehouse.root.parent}`")
+    raw, stem = warehouse.committed("bm25_raw_index"), warehouse.committed("bm25_stem_index")
+    if raw is None or stem is None or warehouse.committed("vector_index") is None:
+        raise no_index(warehouse)
     chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
     raw_index, stem_index = load_bm25(warehouse, "bm25_raw"), load_bm25(warehouse, "bm25_stem")
     vector_index = VectorIndex(warehouse.read("vector_index"))
-    indexed = {*raw_index.chunk_ids, *stem_index.chunk_ids, *vector_index.chunk_ids}
-    if not indexed <= set(chunks.column("chunk_id").to_pylist()):
-        raise UsageError(
-            "passages have changed since they were indexed", f"run `librarian run --home {warehouse.root.parent}`"
-        )
+    same_passages = raw.inputs == stem.inputs == _chunk_versions(warehouse, indexed_episodes(warehouse))
+    if not same_passages or not set(vector_index.chunk_ids) <= set(raw_index.chunk_ids):
+        fix = f"run `librarian run --home {shlex.quote(str(warehouse.root.parent))}`, or wait for the run that is at work"
+        raise UsageError("passages have changed since they were indexed", fix)
     return Searcher(
         chunks=chunks,
         raw_index=raw_index,
         stem_index=stem_index,
         vector_index=vector_index,
-        normalizer=Normalizer(stem.recipe["normalizer"]),
+        normalizer=Normalizer(warehouse.read("bm25_stem_corpus").column("normalizer")[0].as_py()),
         load_embedder=lambda: load_embedder(index_model(warehouse, settings)),
         fusion=settings.fusion,
     )
+
+
+def _chunk_versions(warehouse: Warehouse, episodes: Sequence[str]) -> dict[str, str]:
+    records = {episode: warehouse.committed("chunks", episode) for episode in episodes}
+    return {f"chunks[{episode}]": record.version for episode, record in records.items() if record is not None}
+
+
+def no_index(warehouse: Warehouse) -> UsageError:
+    return UsageError("there is no index yet", f"run `librarian run --home {shlex.quote(str(warehouse.root.parent))}`")
 
 
 def indexed_episodes(warehouse: Warehouse) -> list[str]:
     """The episodes whose passages the indexes hold, by the provenance of the raw index."""
     record = warehouse.committed("bm25_raw_index")
     if record is None:
-        raise UsageError(NO_INDEX, f"run `librarian run --home {warehouse.root.parent}`")
+        raise no_index(warehouse)
     return [name.removeprefix("chunks[").removesuffix("]") for name in record.inputs]
 
 
 def index_model(warehouse: Warehouse, settings: Settings) -> EmbeddingSettings:
-    """The model that the stored vectors come from, checked to be the same weights; without vectors, that of the settings."""
-    for episode in indexed_episodes(warehouse):
-        record = warehouse.committed("embeddings", episode)
-        if record is not None:
-            model = EmbeddingSettings(
-                model=record.recipe["model"],
-                query_prompt=settings.embeddings.query_prompt,
-                passage_prompt=record.recipe.get("passage_prompt"),
-            )
-            if embedder_card(model).digest != record.recipe["digest"]:
-                raise ModelNotFoundError(
-                    f"the weights of {model.model} are not those that the index was built with", "run `librarian run`"
-                )
-            return model
-    return settings.embeddings
+    """The model of the stored vectors, checked to be the same weights; that of the settings where there are no vectors.
+
+    Raises `ModelNotFoundError` if the weights are gone, or others than they were.
+    """
+    if warehouse.committed("vector_index") is None:
+        raise no_index(warehouse)
+    rows = warehouse.read("vector_index_model").to_pylist()
+    if not rows:
+        return settings.embeddings
+    [built_with] = rows
+    model = EmbeddingSettings(
+        model=built_with["model"],
+        query_prompt=settings.embeddings.query_prompt,
+        passage_prompt=built_with["passage_prompt"],
+    )
+    if embedder_card(model).digest != built_with["digest"]:
+        message = f"the weights of {model.model} are not those that the index was built with"
+        raise ModelNotFoundError(message, "run `librarian run`")
+    return model

@@ -47,6 +47,7 @@ def recipe(settings: WhisperSettings) -> dict[str, object]:
         "decoding": dict(DECODING),
         "faster_whisper": importlib.metadata.version("faster-whisper"),
         "ctranslate2": importlib.metadata.version("ctranslate2"),
+        "onnxruntime": importlib.metadata.version("onnxruntime"),
         "av": importlib.metadata.version("av"),
     }
 

@@ -27,7 +27,7 @@ HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 @dataclass(frozen=True)
 class WhisperWeights:
-    """What a model name of the settings stands for; `digest` is the SHA-256 of its `model.bin`, in hex."""
+    """What a model name of the settings stands for; `digest` is the SHA-256 of its `model.bin`, or of a folder's files."""
 
     name: str
     source: str
@@ -206,10 +206,14 @@ def _missing_files(folder: Path) -> list[str]:
 
 
 def _folder_digest(folder: Path) -> str:
-    memo = DigestMemo(cache_dir() / "digests.json")
-    digest = memo.sha256(folder / MODEL_FILE)
+    """One digest over the weights and all that the transcript depends on beside them."""
+    memo = DigestMemo(cache_dir() / "model-digests.json")
+    names = sorted(
+        {*REQUIRED_FILES, *(path.name for path in folder.glob("*.json")), *(path.name for path in folder.glob("*.txt"))}
+    )
+    lines = [f"{name} {memo.sha256(folder / name)}\n" for name in names]
     memo.save()
-    return digest
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _hub_folder(model: str) -> Path:

@@ -6,18 +6,20 @@ is left for the next refresh.
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from librarian_pipeline.storage.warehouse import Warehouse
+from librarian_pipeline.storage.warehouse import WHOLE, Warehouse
 
 DATABASE = "librarian.duckdb"
 LEDGER = "_mirrored"
 CONNECT_PATIENCE_S = 5.0
+# In a step the mirror is not worth waiting for: the end of the run catches up.
+STEP_PATIENCE_S = 0.2
 
 # How a row tells its partition, for the tables that have partitions. The others have one file, and it is the whole table.
 PARTITION_EXPRESSIONS = {
@@ -33,29 +35,55 @@ class MirrorBusyError(Exception):
     """Another program holds the database open."""
 
 
-def refresh(warehouse: Warehouse, tables: list[str] | None = None) -> None:
-    """Makes the database equal to the Parquet files of `tables` (all of them by default).
+def refresh(warehouse: Warehouse) -> None:
+    """Makes the database equal to all Parquet files.
 
     Raises `MirrorBusyError` if another program keeps the database open; the next refresh then catches up.
     """
+    _write(warehouse, lambda connection: _refresh_all(connection, warehouse), CONNECT_PATIENCE_S)
+
+
+def refresh_partitions(warehouse: Warehouse, tables: list[str], partition: str | None) -> None:
+    """The same for one partition of some tables: all that a step has written. Raises like `refresh`."""
+
+    def work(connection: duckdb.DuckDBPyConnection) -> None:
+        for table in tables:
+            _refresh_partition(connection, warehouse, table, partition or WHOLE)
+
+    _write(warehouse, work, STEP_PATIENCE_S)
+
+
+def _write(warehouse: Warehouse, work: Callable[[duckdb.DuckDBPyConnection], None], patience_s: float) -> None:
+    """Does the work, one writer at a time. A damaged database is put aside, and made anew from the Parquet files."""
     database = warehouse.root / DATABASE
     with FileLock(warehouse.root / ".duckdb.lock"):
         try:
-            _refresh(database, warehouse, tables if tables is not None else warehouse.tables())
-        except duckdb.Error:
-            # Not a database, or a damaged one: it holds nothing that the Parquet files don't.
+            _work_in(database, work, patience_s)
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in str(error):
+                raise
             for path in (database, database.with_name(f"{DATABASE}.wal")):
-                path.unlink(missing_ok=True)
-            _refresh(database, warehouse, warehouse.tables())
+                if path.exists():
+                    path.replace(path.with_name(f"{path.name}.damaged"))
+            _work_in(database, lambda connection: _refresh_all(connection, warehouse), patience_s)
 
 
-def _refresh(database: Path, warehouse: Warehouse, tables: list[str]) -> None:
-    with _connect(database) as connection:
-        connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {LEDGER} (table_name TEXT, partition TEXT, content_hash TEXT)"
-        ).fetchall()
-        for table in tables:
-            _refresh_table(connection, warehouse, table)
+def _work_in(database: Path, work: Callable[[duckdb.DuckDBPyConnection], None], patience_s: float) -> None:
+    with _connect(database, patience_s) as connection:
+        columns = "table_name TEXT, partition TEXT, content_hash TEXT"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {LEDGER} ({columns})").fetchall()
+        work(connection)
+
+
+def _refresh_all(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
+    for table in _all_tables(connection, warehouse):
+        stored, mirrored = _stored(warehouse, table), _mirrored(connection, table)
+        # The stored ones first: if one brings other columns, the table is made anew, and all are due.
+        for partition in [*stored, *(mirrored.keys() - stored.keys())]:
+            if partition not in stored:
+                _delete(connection, table, partition)
+            elif _mirrored_hash(connection, table, partition) != stored[partition]:
+                _refresh_partition(connection, warehouse, table, partition)
 
 
 def is_current(warehouse: Warehouse) -> bool:
@@ -64,16 +92,17 @@ def is_current(warehouse: Warehouse) -> bool:
         return False
     with FileLock(warehouse.root / ".duckdb.lock"):
         try:
-            with _connect(warehouse.root / DATABASE) as connection:
+            with _connect(warehouse.root / DATABASE, CONNECT_PATIENCE_S) as connection:
                 if not _has_table(connection, LEDGER):
                     return False
-                return all(_mirrored(connection, table) == _stored(warehouse, table) for table in warehouse.tables())
+                tables = _all_tables(connection, warehouse)
+                return all(_mirrored(connection, table) == _stored(warehouse, table) for table in tables)
         except duckdb.Error:  # damaged: the next refresh makes it anew
             return False
 
 
-def _connect(path: Path) -> duckdb.DuckDBPyConnection:
-    deadline = time.monotonic() + CONNECT_PATIENCE_S
+def _connect(path: Path, patience_s: float) -> duckdb.DuckDBPyConnection:
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             return duckdb.connect(path)
@@ -86,26 +115,19 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
             time.sleep(0.1)
 
 
-def _refresh_table(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str) -> None:
-    stored, mirrored = _stored(warehouse, table), _mirrored(connection, table)
-    if stored == mirrored:
+def _refresh_partition(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str, partition: str) -> None:
+    record = warehouse.provenance(table, partition)
+    if record is None:  # dropped, or damaged, since it was listed
         return
+    rows = pq.read_table(warehouse.path(table, partition), partitioning=None).replace_schema_metadata()
     connection.begin()
-    if stored:
-        rows = pq.read_schema(warehouse.path(table, next(iter(stored)))).remove_metadata().empty_table()
-        if not _has_columns_of(connection, table, rows):
-            _recreate(connection, table, rows)
-            mirrored = {}
-    for partition in mirrored.keys() - stored.keys():
-        _delete(connection, table, partition)
-    for partition, content_hash in stored.items():
-        if mirrored.get(partition) != content_hash:
-            _delete(connection, table, partition)
-            rows = pq.read_table(warehouse.path(table, partition), partitioning=None)
-            connection.register("rows", rows)
-            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM rows").fetchall()
-            connection.unregister("rows")
-            connection.execute(f"INSERT INTO {LEDGER} VALUES (?, ?, ?)", [table, partition, content_hash]).fetchall()
+    connection.register("rows", rows)
+    if not _has_columns_of(connection, table):
+        _recreate(connection, table)
+    _delete(connection, table, partition)
+    connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM rows").fetchall()
+    connection.execute(f"INSERT INTO {LEDGER} VALUES (?, ?, ?)", [table, partition, record.content_hash]).fetchall()
+    connection.unregister("rows")
     connection.commit()
 
 
@@ -123,9 +145,21 @@ def _stored(warehouse: Warehouse, table: str) -> dict[str, str]:
     return {name: record.content_hash for name, record in records.items() if schemas[name].equals(schemas[latest])}
 
 
+def _all_tables(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> list[str]:
+    """Those that are stored, and those that were once mirrored: their files may be gone."""
+    mirrored = connection.execute(f"SELECT DISTINCT table_name FROM {LEDGER}").fetchall()
+    return sorted({*warehouse.tables(), *(name for (name,) in mirrored)})
+
+
 def _mirrored(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
     rows = connection.execute(f"SELECT partition, content_hash FROM {LEDGER} WHERE table_name = ?", [table]).fetchall()
     return dict(rows)
+
+
+def _mirrored_hash(connection: duckdb.DuckDBPyConnection, table: str, partition: str) -> str | None:
+    query = f"SELECT content_hash FROM {LEDGER} WHERE table_name = ? AND partition = ?"
+    rows = connection.execute(query, [table, partition]).fetchall()
+    return rows[0][0] if rows else None
 
 
 def _has_table(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
@@ -133,19 +167,15 @@ def _has_table(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
     return bool(connection.execute(query, [table]).fetchall())
 
 
-def _has_columns_of(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> bool:
+def _has_columns_of(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
+    """Whether the table has the columns of the registered `rows`."""
     if not _has_table(connection, table):
         return False
-    connection.register("rows", rows)
-    want = connection.execute("DESCRIBE rows").fetchall()
-    connection.unregister("rows")
-    return connection.execute(f"DESCRIBE {table}").fetchall() == want
+    return connection.execute(f"DESCRIBE {table}").fetchall() == connection.execute("DESCRIBE rows").fetchall()
 
 
-def _recreate(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
-    connection.register("rows", rows)
-    connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM rows").fetchall()
-    connection.unregister("rows")
+def _recreate(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM rows LIMIT 0").fetchall()
     connection.execute(f"DELETE FROM {LEDGER} WHERE table_name = ?", [table]).fetchall()
 
 

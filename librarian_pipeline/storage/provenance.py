@@ -34,6 +34,13 @@ class Provenance:
     beside: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def version(self) -> str:
+        """The data version: the hash of all that the step gave, the tables beside the asset's own among it."""
+        if not self.beside:
+            return self.content_hash
+        return hashlib.sha256(json.dumps([self.content_hash, *sorted(self.beside.items())]).encode()).hexdigest()
+
+    @property
     def recipe_fingerprint(self) -> str:
         return fingerprint(self.recipe)
 

@@ -3,6 +3,8 @@
 Times are milliseconds on the original audio's timeline, in columns that end in `_ms`.
 """
 
+import hashlib
+
 import pyarrow as pa
 
 WORD = pa.struct([("word", pa.string()), ("start_ms", pa.int64()), ("end_ms", pa.int64()), ("probability", pa.float64())])
@@ -95,8 +97,15 @@ BM25_CORPUS = pa.schema(
         ("k1", pa.float64()),
         ("b", pa.float64()),
         ("epsilon", pa.float64()),
+        ("normalizer", pa.string()),
+        ("normalizer_version", pa.string()),
     ]
 )
+
+VECTOR_INDEX_MODEL = pa.schema(
+    [("model", pa.string()), ("digest", pa.string()), ("passage_prompt", pa.string()), ("dimensions", pa.int64())]
+)
+"""Beside `vector_index`: how a query has to be embedded for it."""
 
 GOLD_SET = pa.schema(
     [
@@ -136,6 +145,18 @@ EVAL_SCORES = pa.schema(
     ]
 )
 
+EVAL_CORPUS = pa.schema(
+    [
+        ("n_passages", pa.int64()),
+        ("n_episodes", pa.int64()),
+        ("n_queries", pa.int64()),
+        ("n_spans", pa.int64()),
+        ("n_lost_spans", pa.int64()),
+        ("dense_backend", pa.string()),
+    ]
+)
+"""Beside `eval_scores`: what the figures were measured on."""
+
 EPISODES = pa.schema(
     [
         ("episode_id", pa.string()),
@@ -149,3 +170,23 @@ EPISODES = pa.schema(
         ("n_chunks_transcript", pa.int64()),
     ]
 )
+
+# Of each asset, its own columns and those of the tables beside it. The vectors' size comes with the model.
+COLUMNS_OF = {
+    "audio": (AUDIO,),
+    "notes": (NOTES,),
+    "transcripts": (TRANSCRIPTS,),
+    "chunks": (CHUNKS,),
+    "embeddings": (embeddings_schema(-1),),
+    "episodes": (EPISODES,),
+    "bm25_raw_index": (POSTINGS, BM25_DOCUMENTS, BM25_CORPUS),
+    "bm25_stem_index": (POSTINGS, BM25_DOCUMENTS, BM25_CORPUS),
+    "vector_index": (embeddings_schema(-1), VECTOR_INDEX_MODEL),
+    "gold_set": (GOLD_SET,),
+    "eval_scores": (EVAL_SCORES, RANKINGS, EVAL_CORPUS),
+}
+
+
+def columns_fingerprint(asset: str) -> str:
+    """Changes with the columns that an asset gives, so that what an older version wrote is derived again."""
+    return hashlib.sha256("\n".join(str(schema) for schema in COLUMNS_OF[asset]).encode()).hexdigest()[:12]

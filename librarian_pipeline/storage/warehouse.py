@@ -63,7 +63,7 @@ class Warehouse:
             hashes[name] = record.content_hash
         record = Provenance(asset, partition, recipe, inputs, content_hash(table), table.num_rows, hashes)
         # Before the output: a writer killed in between is tried again, and leaves no output that counts as failed.
-        self._failure_path(asset, partition).unlink(missing_ok=True)
+        self.clear_failure(asset, partition)
         self._put(record, table)
         return record
 
@@ -106,7 +106,7 @@ class Warehouse:
     def drop(self, asset: str, partition: str) -> None:
         """Forgets one partition of an asset, and its failure if it had one."""
         self.path(asset, partition).unlink(missing_ok=True)
-        self._failure_path(asset, partition).unlink(missing_ok=True)
+        self.clear_failure(asset, partition)
 
     def record_failure(self, asset: str, partition: str | None, failure: Failure) -> None:
         path = self._failure_path(asset, partition)
@@ -121,6 +121,9 @@ class Warehouse:
             return Failure(**json.loads(self._failure_path(asset, partition).read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError, TypeError):
             return None
+
+    def clear_failure(self, asset: str, partition: str | None) -> None:
+        self._failure_path(asset, partition).unlink(missing_ok=True)
 
     def failed_partitions(self, asset: str) -> list[str]:
         return sorted(path.name.removesuffix(".failed.json") for path in (self.root / asset).glob("*.failed.json"))
@@ -139,6 +142,7 @@ class Warehouse:
         pq.write_table(table.replace_schema_metadata({PARQUET_KEY: record.to_json()}), temporary, compression="zstd")
         _flush_to_disk(temporary)
         temporary.replace(path)
+        _flush_to_disk(path.parent)
 
     def _failure_path(self, asset: str, partition: str | None) -> Path:
         return self.root / asset / f"{partition or WHOLE}.failed.json"
@@ -150,8 +154,11 @@ def _temporary(path: Path) -> Path:
 
 
 def _flush_to_disk(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _is_running(process_id: int) -> bool:

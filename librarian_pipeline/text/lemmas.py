@@ -43,10 +43,17 @@ class Normalizer:
         return [self._normalize(word, language) for word in words(text)]
 
 
+PACKAGES = {"simplemma": "simplemma", "snowball": "snowballstemmer"}
+
+
+def normalizer_version(name: str) -> str | None:
+    """The version of the library behind a normaliser; None for our own."""
+    return version(PACKAGES[name]) if name in PACKAGES else None
+
+
 def normalizer_recipe(name: str) -> dict[str, Any]:
     """What of a normaliser can change an index."""
-    package = {"simplemma": "simplemma", "snowball": "snowballstemmer"}.get(name)
-    return {"normalizer": name, **({package: version(package)} if package else {})}
+    return {"normalizer": name, **({PACKAGES[name]: normalizer_version(name)} if name in PACKAGES else {})}
 
 
 def _casefolded(word: str, language: str) -> str:

@@ -65,7 +65,7 @@ def test_a_materialization_has_the_content_hash_as_its_data_version(home: Path, 
     result = materialize(home, instance, ["notes"], "ep06")
     record = Workspace.open(home).warehouse.committed("notes", "ep06")
     assert record is not None
-    assert materialization(result, "notes").tags["dagster/data_version"] == record.content_hash
+    assert materialization(result, "notes").tags["dagster/data_version"] == record.version
 
 
 def test_a_materialization_tells_its_rows_its_columns_and_its_recipe(home: Path, instance: dg.DagsterInstance) -> None:
@@ -120,9 +120,18 @@ def test_a_step_that_cant_read_its_source_says_so_in_one_line(home: Path, instan
 
 def test_a_partition_whose_episode_is_gone_fails_with_a_clear_line(home: Path, instance: dg.DagsterInstance) -> None:
     (home / "transcripts" / "ep07.srt").unlink()
-    result = materialize(home, instance, ["chunks"], "ep07")
+    result = materialize(home, instance, ["notes"], "ep07")
     [failure] = result.filter_events(lambda event: event.is_step_failure)
     assert "no files of an episode 'ep07'" in str(failure.step_failure_data.user_failure_data)
+
+
+def test_a_step_whose_upstream_was_never_derived_fails_and_says_what_to_derive_first(
+    home: Path, instance: dg.DagsterInstance
+) -> None:
+    for asset, episode, first in [("chunks", "ep07", "transcripts[ep07]"), ("vector_index", None, "embeddings[ep06]")]:
+        result = materialize(home, instance, [asset], episode)
+        [failure] = result.filter_events(lambda event: event.is_step_failure)
+        assert f"{first} was never derived" in str(failure.step_failure_data.user_failure_data)
 
 
 def test_markup_in_an_archive_is_text_in_the_ui(home: Path, instance: dg.DagsterInstance) -> None:

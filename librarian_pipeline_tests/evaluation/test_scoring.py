@@ -8,7 +8,7 @@ from librarian_pipeline.evaluation.score_table import ScoreTable
 from librarian_pipeline.evaluation.scoring import score_rankings
 from librarian_pipeline.retrieval.modes import MODES
 from librarian_pipeline.settings import EvaluationSettings
-from librarian_pipeline.storage.schemas import EVAL_SCORES, RANKINGS
+from librarian_pipeline.storage.schemas import EVAL_CORPUS, EVAL_SCORES, RANKINGS
 
 SETTINGS = EvaluationSettings(bootstrap_resamples=100)
 
@@ -48,12 +48,17 @@ def test_nothing_to_score_is_no_figures_and_no_warning(judged, lost):
     assert scores.equals(EVAL_SCORES.empty_table())
 
 
+def corpus(**counts: int) -> pa.Table:
+    row = {**dict.fromkeys(EVAL_CORPUS.names, 0), **counts, "dense_backend": "char-ngram (no weights)"}
+    return pa.Table.from_pylist([row], schema=EVAL_CORPUS)
+
+
 def test_the_table_shows_each_mode_and_metric_over_all_queries_and_what_they_were_measured_on(judged):
     stored = rankings({"bm25_raw": {"q1": ["b", "a"]}, "dense": {"q1": ["a"], "q2": ["x", "y", "a"]}})
     scores = score_rankings(stored, [judged("q1", {"a"}), judged("q2", {"a"}, language="cs")], SETTINGS)
-    table = ScoreTable.from_scores(scores, n_passages=7, n_episodes=2, dense_backend="char-ngram (no weights)")
+    table = ScoreTable.of(scores, corpus(n_passages=7, n_episodes=2, n_queries=2, n_spans=3, n_lost_spans=1))
     assert table.to_markdown().splitlines() == [
-        "7 passages of 2 episodes, 2 queries; dense: char-ngram (no weights)",
+        "7 passages of 2 episodes, 2 queries (1 of 3 judged spans are lost); dense: char-ngram (no weights)",
         "",
         "| Retrieval mode | R@1 | R@3 | R@5 | MRR |",
         "| --- | ---: | ---: | ---: | ---: |",
@@ -65,7 +70,7 @@ def test_the_table_shows_each_mode_and_metric_over_all_queries_and_what_they_wer
 
 
 def test_a_table_of_nothing_is_its_caption_and_header():
-    table = ScoreTable.from_scores(EVAL_SCORES.empty_table(), n_passages=0, n_episodes=0, dense_backend="none")
+    table = ScoreTable.of(EVAL_SCORES.empty_table(), corpus())
     assert table.rows == []
     assert table.header == ["Retrieval mode", *METRICS]
     assert table.caption.startswith("0 passages of 0 episodes, 0 queries")

@@ -195,7 +195,7 @@ def test_a_reason_names_the_part_of_the_recipe_that_changed_with_both_values():
     def change(simulation):
         simulation.recipes[Item("chunks", "ep01")] = {"code": 2, "max_s": 60}
 
-    assert reasons_after(change) == ("recipe: code was 1, is 2", "recipe: max_s was 'absent', is 60")
+    assert reasons_after(change) == ("recipe: code 1 -> 2", "recipe: max_s none -> 60")
 
 
 def test_a_reason_names_the_input_that_changed():

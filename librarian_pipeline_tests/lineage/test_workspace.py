@@ -230,7 +230,7 @@ def test_an_episode_that_still_has_a_file_has_not_departed(workspace):
 def test_tidying_drops_what_departed_episodes_left_and_nothing_else(workspace):
     for path in ("transcripts/ep02.vtt", "notes/ep02.md"):
         (workspace.home / path).unlink()
-    workspace.tidy()
+    workspace.tidy(prune=True)
     assert workspace.warehouse.partitions("chunks") == ["ep01"]
     assert workspace.warehouse.partitions("bm25_raw_index") == ["all"]
 

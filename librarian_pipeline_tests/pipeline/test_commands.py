@@ -38,8 +38,7 @@ def test_status_of_an_archive_that_is_up_to_date_says_so(sample: Workspace) -> N
 def test_status_names_what_is_out_of_date_and_why(sample_copy: Workspace) -> None:
     (sample_copy.home / "librarian.toml").write_text('[normalizer]\nname = "none"\n')
     text = run_librarian("status", "--home", str(sample_copy.home)).stdout
-    assert "bm25_stem_index: stale: recipe: normalizer was 'simplemma', is 'none'" in text
-    assert "recipe: simplemma was '2.0.0', is 'absent'" in text
+    assert "bm25_stem_index: stale: recipe: normalizer simplemma -> none; recipe: simplemma 2.0.0 -> none" in text
     assert "eval_scores: waiting: waits for bm25_stem_index" in text
     assert len(text.splitlines()) == 2
 
@@ -91,7 +90,7 @@ def test_a_citation_points_inside_its_passage(sample: Workspace) -> None:
         (["search", " "], "blank"),
         (["search", "x", "--mode", "lucene"], "bm25_raw, bm25_stem, dense, hybrid"),
         (["search", "x", "-k", "0"], "1 to 1000"),
-        (["search", "x", "-k", "many"], "many"),
+        (["search", "x", "-k", "many"], "'-k'"),
         (["serach", "x"], "serach"),
     ],
 )

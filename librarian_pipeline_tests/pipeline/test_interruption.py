@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,7 +12,10 @@ import pytest
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import copy_sources, run_librarian, start_librarian
 
-MOMENTS_S = (3.0, 4.0, 5.0, 6.0)
+# How many more files a run may write before it is killed, one run after the other.
+STEPS = (1, 2, 3, 5)
+PATIENCE_S = 90
+ALL_FILES = 4 * 5 + 6 + 7  # of the episodes, of the archive, and beside these
 
 
 @pytest.fixture
@@ -29,11 +33,13 @@ def test_a_run_killed_again_and_again_goes_on_and_ends_as_an_undisturbed_one(hom
             target = undisturbed / path.relative_to(home)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())
-    for moment in MOMENTS_S:
+    for step in STEPS:
+        before = _written(home)
         process = start_librarian("run", "--home", str(home))
-        time.sleep(moment)
+        _wait_until(lambda enough=before + step: _written(home) >= enough)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+        assert _written(home) < ALL_FILES
         for path in home.glob("warehouse/*/*.parquet"):
             pq.read_table(path, partitioning=None)
     assert run_librarian("run", "--home", str(home)).returncode == 0
@@ -44,9 +50,7 @@ def test_a_run_killed_again_and_again_goes_on_and_ends_as_an_undisturbed_one(hom
 
 def test_ctrl_c_ends_the_run_with_one_line_and_the_next_one_goes_on(home: Path) -> None:
     process = start_librarian("run", "--home", str(home))
-    deadline = time.monotonic() + 60
-    while not list(home.glob("warehouse/notes/*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    _wait_until(lambda: len(list(home.glob("warehouse/notes/*.parquet"))) > 0)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -61,9 +65,7 @@ def test_ctrl_c_ends_the_run_with_one_line_and_the_next_one_goes_on(home: Path) 
 
 def test_two_runs_at_once_are_refused_with_one_line(home: Path) -> None:
     first = start_librarian("run", "--home", str(home))
-    deadline = time.monotonic() + 60
-    while not list(home.glob("warehouse/notes/*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    _wait_until(lambda: _written(home) > 0)
     second = run_librarian("run", "--home", str(home))
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
@@ -71,5 +73,16 @@ def test_two_runs_at_once_are_refused_with_one_line(home: Path) -> None:
     assert "another run is at work on this archive" in second.stderr
 
 
+def _written(home: Path) -> int:
+    return len(list(home.glob("warehouse/*/*.parquet")))
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def _content(home: Path) -> dict[str, str]:
-    return {str(item): record.content_hash for item, record in Workspace.open(home).observe().stored.items()}
+    return {str(item): record.version for item, record in Workspace.open(home).observe().stored.items()}

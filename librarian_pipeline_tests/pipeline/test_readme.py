@@ -27,7 +27,7 @@ def test_the_score_table_is_that_of_a_live_run(sample_run: SampleRun) -> None:
 
 
 def test_the_search_that_is_shown_gives_what_is_shown(sample: Workspace) -> None:
-    block = next(block for block in blocks("console") if "librarian search" in block)
+    block = next(block for block in blocks("console") if "$ .venv/bin/librarian search" in block)
     command, shown = re.search(r"^\$ \S*librarian (search .*)\n((?:[^$].*\n)+)", block, re.MULTILINE).groups()  # type: ignore[union-attr]
     arguments = [str(sample.home) if part == "data" else part for part in shlex.split(command)]
     assert run_librarian(*arguments).stdout.strip() == shown.strip()

@@ -113,12 +113,14 @@ def write_episode(
 def write_indexes(warehouse: Warehouse, episodes: Sequence[str], settings: Settings) -> None:
     """The three indexes over the passages of the episodes, with their provenance."""
     chunks = warehouse.read_all("chunks", episodes, CHUNKS)
-    inputs = {f"chunks[{episode}]": "hash" for episode in episodes}
+    records = {episode: warehouse.committed("chunks", episode) for episode in episodes}
+    inputs = {f"chunks[{episode}]": record.version for episode, record in records.items() if record}
     stem = build_stem_index(chunks, Normalizer(settings.normalizer.name), settings.bm25)
     for name, tables in {"bm25_raw": build_raw_index(chunks, settings.bm25), "bm25_stem": stem}.items():
         write_bm25(warehouse, name, tables, recipe(f"{name}_index", settings), inputs)
-    vectors = build_vector_index(warehouse, episodes)
-    warehouse.write("vector_index", None, vectors, recipe=recipe("vector_index", settings), inputs={})
+    built = build_vector_index(warehouse, episodes)
+    beside = {"vector_index_model": built.model}
+    warehouse.write("vector_index", None, built.vectors, recipe={}, inputs={}, beside=beside)
 
 
 def write_bm25(warehouse: Warehouse, name: str, tables: Bm25Tables, recipe: Any, inputs: dict[str, str]) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
@@ -75,6 +76,22 @@ def test_the_model_of_the_index_is_used_whatever_the_settings_say_now(tmp_path: 
     assert index_model(built(tmp_path), Settings()).model == "char-ngram"
 
 
+def test_an_episode_embedded_by_another_model_since_does_not_change_the_model_of_the_index(tmp_path: Path) -> None:
+    warehouse = built(tmp_path)
+    vectors = warehouse.read("embeddings", "ep01")
+    warehouse.write("embeddings", "ep01", vectors, recipe={"model": "all-MiniLM-L6-v2", "digest": "d"}, inputs={})
+    assert index_model(warehouse, Settings()).model == "char-ngram"
+
+
+def test_a_passage_whose_text_changed_under_the_same_id_makes_the_index_stale(tmp_path: Path) -> None:
+    warehouse = built(tmp_path)
+    chunks = warehouse.read("chunks", "ep01").to_pylist()
+    chunks[0]["text"] = "Something else altogether."
+    warehouse.write("chunks", "ep01", pa.Table.from_pylist(chunks, schema=CHUNKS), recipe={}, inputs={})
+    with pytest.raises(UsageError, match="changed since they were indexed"):
+        load_searcher(warehouse, SETTINGS)
+
+
 def test_without_vectors_the_model_is_that_of_the_settings(tmp_path: Path) -> None:
     warehouse = warehouse_at(tmp_path)
     write_indexes(warehouse, [], SETTINGS)
@@ -89,10 +106,12 @@ def test_fusion_follows_the_settings_of_now(tmp_path: Path) -> None:
 
 def test_other_weights_than_those_of_the_index_are_refused_by_the_first_query_that_needs_them(tmp_path: Path) -> None:
     warehouse = built(tmp_path)
-    record = warehouse.committed("embeddings", "ep01")
-    assert record is not None
-    other = {**record.recipe, "digest": "0" * 64}
-    warehouse.write("embeddings", "ep01", warehouse.read("embeddings", "ep01"), recipe=other, inputs=record.inputs)
+    for episode in ("ep01", "ep02"):
+        record = warehouse.committed("embeddings", episode)
+        assert record is not None
+        other = {**record.recipe, "digest": "0" * 64}
+        warehouse.write("embeddings", episode, warehouse.read("embeddings", episode), recipe=other, inputs=record.inputs)
+    write_indexes(warehouse, ["ep01", "ep02"], SETTINGS)
     with pytest.raises(ModelNotFoundError, match="not those that the index was built with: run `librarian run`"):
         load_searcher(warehouse, SETTINGS).search("kettles", "dense")
 
@@ -105,13 +124,15 @@ def test_an_archive_without_passages_has_an_index_without_hits(tmp_path: Path) -
 
 
 def test_the_vectors_of_an_archive_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
-    table = build_vector_index(built(tmp_path), ["ep02", "ep01"])
+    table = build_vector_index(built(tmp_path), ["ep02", "ep01"]).vectors
     assert table.column("chunk_id").to_pylist() == ["ep01:t000", "ep02:n000"]
 
 
 def test_each_vector_stays_with_its_passage(tmp_path: Path) -> None:
     warehouse = built(tmp_path)
-    by_id = {row["chunk_id"]: row["embedding"] for row in build_vector_index(warehouse, ["ep02", "ep01"]).to_pylist()}
+    by_id = {
+        row["chunk_id"]: row["embedding"] for row in build_vector_index(warehouse, ["ep02", "ep01"]).vectors.to_pylist()
+    }
     chunks = warehouse.read_all("chunks", ["ep01", "ep02"], CHUNKS)
     again = embed_passages(chunks, load_embedder(FALLBACK), "char-ngram").to_pylist()
     assert by_id == {row["chunk_id"]: row["embedding"] for row in again}
@@ -120,13 +141,13 @@ def test_each_vector_stays_with_its_passage(tmp_path: Path) -> None:
 def test_vectors_of_two_models_are_not_mixed(tmp_path: Path) -> None:
     warehouse = built(tmp_path)
     table = embed_passages(chunks_of(passage("ep03:n000", "Text.")), load_embedder(FALLBACK), "another")
-    warehouse.write("embeddings", "ep03", table, recipe={}, inputs={})
-    with pytest.raises(UsageError, match=r"several models \(another, char-ngram\): run `librarian run`"):
+    warehouse.write("embeddings", "ep03", table, recipe={"model": "another", "digest": "d"}, inputs={})
+    with pytest.raises(UsageError, match=r"several models, or versions of one \(another, char-ngram\): run `librarian run`"):
         build_vector_index(warehouse, ["ep01", "ep03"])
 
 
 def test_an_archive_without_episodes_has_an_empty_vector_index(tmp_path: Path) -> None:
-    assert build_vector_index(warehouse_at(tmp_path), []).num_rows == 0
+    assert build_vector_index(warehouse_at(tmp_path), []).vectors.num_rows == 0
 
 
 def test_passages_are_embedded_in_the_order_of_their_ids() -> None:

@@ -143,11 +143,18 @@ def test_a_folder_is_known_by_the_digest_of_its_weights_which_follows_them(cache
     first = whisper_digest(str(folder))
     resolved, found = resolve_whisper(str(folder))
     assert resolved == folder
-    assert found.digest == first == file_sha256(folder / "model.bin")
+    assert found.digest == first
     assert found.source == f"folder {folder}"
-    assert list(json.loads((cache / "digests.json").read_text())) == [str(folder / "model.bin")]
+    assert list(json.loads((cache / "model-digests.json").read_text())) == [str(folder / "model.bin")]
     (folder / "model.bin").write_bytes(b"WEIGHTS")
-    assert whisper_digest(str(folder)) == file_sha256(folder / "model.bin") != first
+    assert whisper_digest(str(folder)) != first
+
+
+def test_another_tokenizer_is_another_model(cache, tmp_path):
+    folder = make_model(tmp_path / "own")
+    first = whisper_digest(str(folder))
+    (folder / "tokenizer.json").write_text("another")
+    assert whisper_digest(str(folder)) != first
 
 
 def test_a_folder_named_from_here_or_from_home_is_found(cache, tmp_path, monkeypatch):
@@ -197,7 +204,7 @@ def test_a_hub_model_on_this_machine_needs_no_network(cache, tmp_path, name):
     folder = make_model(repository / "snapshots" / "0123456789abcdef")
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("0123456789abcdef")
-    expected = [file_sha256(folder / "model.bin"), "hub Systran/faster-whisper-small at 0123456789ab"]
+    expected = [whisper_digest(str(folder)), "hub Systran/faster-whisper-small at 0123456789ab"]
     assert on_the_hub(name, tmp_path / "hf") == expected
 
     (folder / "model.bin").unlink()

@@ -11,7 +11,7 @@ import pytest
 
 from librarian_pipeline.lineage.graph import EPISODE_ASSETS
 from librarian_pipeline.storage import duckdb_mirror, schemas
-from librarian_pipeline.storage.duckdb_mirror import DATABASE, MirrorBusyError, is_current, refresh
+from librarian_pipeline.storage.duckdb_mirror import DATABASE, MirrorBusyError, is_current, refresh, refresh_partitions
 from librarian_pipeline.storage.warehouse import Warehouse
 
 EPISODES = ("ep01", "all", "a.b", "x-1")
@@ -166,7 +166,7 @@ def test_a_partition_without_rows_is_mirrored_as_none(warehouse):
 def test_only_the_tables_that_are_named_are_brought_up_to_date(warehouse):
     put(warehouse, "chunks", "ep01", passages("ep01", "text"))
     put(warehouse, "embeddings", "ep01", vectors("ep01", 3))
-    refresh(warehouse, ["chunks"])
+    refresh_partitions(warehouse, ["chunks"], "ep01")
     assert query(warehouse, "SELECT table_name FROM duckdb_tables() ORDER BY 1") == [("_mirrored",), ("chunks",)]
     assert not is_current(warehouse)
 
@@ -214,7 +214,7 @@ def test_a_damaged_database_is_made_anew_with_every_table(warehouse, damage):
     cut = {"text": b"not a database", "empty": b"", "truncated": data[:5000], "cut in half": data[: len(data) // 2]}
     path.write_bytes(cut.get(damage, bytes(data)))
     put(warehouse, "chunks", "ep01", passages("ep01", "new"))
-    refresh(warehouse, ["chunks"])
+    refresh_partitions(warehouse, ["chunks"], "ep01")
     assert texts_in(warehouse) == [("ep01", "new")]
     assert query(warehouse, "SELECT chunk_id FROM embeddings") == [("ep01:t000",)]
 
@@ -253,10 +253,9 @@ def test_a_database_that_another_process_holds_open_is_busy(warehouse, holder, m
 
 
 def test_the_next_refresh_catches_up_with_what_was_missed_while_the_database_was_held(warehouse, holder, monkeypatch):
-    monkeypatch.setattr(duckdb_mirror, "CONNECT_PATIENCE_S", 0.1)
     put(warehouse, "chunks", "ep01", passages("ep01", "new"))
     with pytest.raises(MirrorBusyError):
-        refresh(warehouse, ["chunks"])
+        refresh_partitions(warehouse, ["chunks"], "ep01")
     holder.communicate("\n")
     refresh(warehouse)
     assert texts_in(warehouse) == [("ep01", "new")]
@@ -316,4 +315,15 @@ def test_a_database_of_somebody_elses_is_not_current(warehouse):
 def test_an_empty_warehouse_can_be_mirrored(tmp_path: Path):
     warehouse = Warehouse(tmp_path)
     refresh(warehouse)
+    assert is_current(warehouse)
+
+
+def test_the_rows_of_a_table_whose_folder_was_deleted_go_with_the_next_refresh(warehouse):
+    put(warehouse, "chunks", "ep01", passages("ep01", "One."))
+    refresh(warehouse)
+    warehouse.path("chunks", "ep01").unlink()
+    warehouse.path("chunks", "ep01").parent.rmdir()
+    assert not is_current(warehouse)
+    refresh(warehouse)
+    assert texts_in(warehouse) == []
     assert is_current(warehouse)

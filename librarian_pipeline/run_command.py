@@ -1,0 +1,138 @@
+"""What `librarian run` does: brings an archive up to date, shows how far it is, and says at its end what came of it."""
+
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from librarian_pipeline.console import print_lines, print_score_table, showing_progress
+from librarian_pipeline.errors import UsageError
+from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
+from librarian_pipeline.lineage.graph import Item
+from librarian_pipeline.lineage.outdated import verdicts
+from librarian_pipeline.lineage.planning import Batch, Planner, Scope
+from librarian_pipeline.lineage.recipes import transcript_source
+from librarian_pipeline.storage import duckdb_mirror
+from librarian_pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from librarian_pipeline.defs.update import Outcome
+
+
+def run_archive(workspace: Workspace, scope: Scope, *, prune: bool) -> int:
+    """Returns the exit code: 0 if all is well, 1 if an episode, a step or a label of the gold set is not.
+
+    Raises `UsageError` if another run is at work on the archive, or if most of its files are gone.
+    """
+    if not os.access(workspace.home, os.W_OK):
+        raise UsageError(f"{workspace.home} can't be written", "make it writable, to keep what is derived")
+    workspace.warehouse.root.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(workspace.warehouse.root / ".run.lock").acquire(blocking=False):
+            workspace.tidy(prune=prune)
+            outcome = _derive(workspace, scope)
+            _refresh_mirror(workspace)
+            return _conclude(workspace, outcome)
+    except Timeout as error:
+        raise UsageError("another run is at work on this archive", "wait until it has ended") from error
+
+
+def _derive(workspace: Workspace, scope: Scope) -> "Outcome | None":
+    """What was done; None if there was nothing to do."""
+    started = time.monotonic()
+    world = workspace.observe()
+    planner = Planner(scope)
+    batches = planner.next_round(verdicts(world), world.episodes)
+    if not batches:
+        failed = len(workspace.failures(world.episodes))
+        print_lines([f"nothing new to derive; {failed} could not be" if failed else "everything is up to date"])
+        return None
+    # Dagster takes seconds to import: only where there is something to do.
+    from librarian_pipeline.defs.update import bring_up_to_date
+
+    with showing_progress(_seconds_of_audio(workspace, batches)) as progress:
+        outcome = bring_up_to_date(workspace, planner, progress)
+    counts: dict[str, int] = {}
+    for item in outcome.derived:
+        counts[item.asset] = counts.get(item.asset, 0) + 1
+    done = ", ".join(f"{asset} {n}" for asset, n in counts.items()) or "nothing"
+    print_lines([f"derived in {time.monotonic() - started:.0f} s: {done}"])
+    return outcome
+
+
+def _seconds_of_audio(workspace: Workspace, batches: Sequence[Batch]) -> dict[str, float]:
+    """How long transcription has to work: the stated length of the audio to be transcribed."""
+    from librarian_pipeline.speech.decode import header_duration_ms
+
+    episodes = workspace.archive.discover().episodes
+    due = [episodes[batch.partition] for batch in batches if batch.partition and "transcripts" in batch.assets]
+    spoken = [files.audio for files in due if transcript_source(files, workspace.settings) == "audio" and files.audio]
+    return {"transcripts": sum((header_duration_ms(path) or 0) / 1000 for path in spoken)}
+
+
+def _refresh_mirror(workspace: Workspace) -> None:
+    """Catches up with what another program kept from being written."""
+    try:
+        if not duckdb_mirror.is_current(workspace.warehouse):
+            duckdb_mirror.refresh(workspace.warehouse)
+    except duckdb_mirror.MirrorBusyError as error:
+        print_lines([f"warning: {error}: its tables are brought up to date by the next run"], to_stderr=True)
+
+
+def _conclude(workspace: Workspace, outcome: "Outcome | None") -> int:
+    """Prints the score table, then all that is not well."""
+    discovery = workspace.archive.discover()
+    failures = workspace.failures(discovery.episodes)
+    lost: list[str] = []
+    if workspace.warehouse.committed("eval_scores") is not None:
+        print_score_table(stored_score_table(workspace.warehouse))
+        print_lines(["", *_where_next(workspace)])
+        # Of a gold set that was refused, the labels of the one before are nobody's concern.
+        lost = lost_labels(workspace.warehouse) if Item("gold_set") not in failures else []
+    broken = [
+        *(f"failed: {item}: {failure.line}" for item, failure in failures.items()),
+        *_error_lines(outcome),
+        *(f"gold set: {line}" for line in lost),
+    ]
+    print_lines([f"left out: {problem.line}" for problem in discovery.problems], to_stderr=True)
+    print_lines(broken, to_stderr=True)
+    return 1 if broken else 0
+
+
+def _where_next(workspace: Workspace) -> list[str]:
+    command = "librarian" if shutil.which("librarian") else str(_shown(Path(sys.argv[0]).absolute()))
+    home = shlex.quote(str(_shown(workspace.home)))
+    return [
+        f'search:  {command} search "..." --home {home}',
+        f"browse:  {command} ui --home {home}",
+        f"SQL:     {_shown(workspace.warehouse.root / duckdb_mirror.DATABASE)}",
+    ]
+
+
+def _error_lines(outcome: "Outcome | None") -> list[str]:
+    """A line for each unexpected error, however many items it befell."""
+    if outcome is None:
+        return []
+    befell: dict[str, list[Item]] = {}
+    for item, message in outcome.errors.items():
+        befell.setdefault(message, []).append(item)
+    lines = []
+    for message, items in befell.items():
+        others = f" and {len(items) - 1} more" if len(items) > 1 else ""
+        lines.append(f"error: {items[0]}{others}: {message}")
+    if outcome.left and not lines:
+        lines.append(
+            f"error: {outcome.left[0]} could not be derived, and nothing said why: `librarian status` tells what is due"
+        )
+    return lines
+
+
+def _shown(path: Path) -> Path:
+    """As short as it can be named from here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
