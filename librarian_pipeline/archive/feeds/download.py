@@ -1,7 +1,7 @@
 """Downloads that survive cut connections, servers that lie, and a machine that goes off in between.
 
-Bytes go into a `.part` file, with a small JSON file beside it that says which version of which address they are from. A later
-attempt, in this process or in another, goes on from there while the server confirms that it is still the same version.
+Bytes go into a `.part` file, with a small JSON file beside it that says which version of which address they are from. Later
+attempts, in this process or in another, go on from there while the server confirms that it is still the same version.
 """
 
 import contextlib
@@ -136,13 +136,20 @@ class _NoCredentials(AuthBase):
         return request
 
 
+class _Session(requests.Session):
+    """Leaves redirects alone. Even when told not to follow them, requests reads their bodies, however long, and addresses."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
 class Downloader:
     """Fetches http and https addresses. Credentials in the feed's own address go to its own origin, and nowhere else."""
 
     def __init__(self, limits: Limits, feed_url: str = "", sleep: Callable[[float], None] = time.sleep) -> None:
         self._limits = limits
         self._sleep = sleep
-        self._session = requests.Session()
+        self._session = _Session()
         self._session.headers.update({"User-Agent": _USER_AGENT, "Connection": "close"})
         self._feed = urlsplit(feed_url)
 

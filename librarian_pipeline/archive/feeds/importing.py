@@ -1,7 +1,7 @@
 """What of a feed to bring into an archive, and bringing it: audio, a published transcript, and notes for each episode.
 
-What is due is a pure function of the feed, the ledger and the files that are there: a second import brings only what is new or
-has changed, and one that was interrupted is simply started again. A file that somebody else made or edited is left alone.
+What is due is a pure function of the feed, the ledger and the files that are there: a second import brings only what is new
+or has changed, and one that was interrupted is simply started again. A file that somebody else made or edited is left alone.
 """
 
 import hashlib
