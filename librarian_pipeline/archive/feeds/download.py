@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, unquote, urldefrag, urljoin, urlsplit, url
 
 import requests
 from requests.auth import AuthBase, HTTPBasicAuth
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import DecodeError, HTTPError
 
 from librarian_pipeline.errors import LibrarianError
 
@@ -137,7 +137,7 @@ class _NoCredentials(AuthBase):
 
 
 class _Session(requests.Session):
-    """Leaves redirects alone. Even when told not to follow them, requests reads their bodies, however long, and addresses."""
+    """Leaves redirects alone: even when told not to follow them, requests reads their bodies, however long they are."""
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         return None
@@ -285,6 +285,8 @@ def _reason(error: Exception) -> str:
         return "no secure connection: the server's certificate is not accepted"
     if isinstance(error, requests.exceptions.Timeout) or "timed out" in str(error).lower():
         return "the server stopped answering"
+    if isinstance(error, DecodeError):
+        return "what the server sends as compressed can't be unpacked"
     if isinstance(error, requests.exceptions.ConnectionError):
         return "no connection to the server"
     return "the connection was cut"

@@ -125,11 +125,11 @@ def chunked(body: bytes, *, cut_after: int | None = None) -> Answer:
     return answer
 
 
-def trickling(body: bytes, pauses_s: list[float], *, stays_s: float = 0) -> Answer:
+def trickling(body: bytes, pauses_s: list[float], *, stays_s: float = 0, **headers: object) -> Answer:
     """The body in as many pieces as there are pauses before them; then the connection stays open for a while."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        send(request, 200, Content_Length=len(body))
+        send(request, 200, Content_Length=len(body), **headers)
         size = -(-len(body) // len(pauses_s))
         for number, pause_s in enumerate(pauses_s):
             time.sleep(pause_s)

@@ -1,4 +1,3 @@
-import os
 import socket
 from base64 import b64encode
 from collections.abc import Callable
@@ -259,9 +258,11 @@ def test_a_redirect_to_anything_but_http_is_refused(server: Loopback, fetch: Cal
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://h/a", "/etc/hostname", "javascript:1", "http:///a", "http://h:x/"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/hostname", "ftp://h/a", "/etc/hostname", "javascript:1", "http:///a", "http://h:x/"]
+)
 def test_an_address_that_is_not_http_is_refused(fetch: Callable[..., Downloaded], url: str) -> None:
-    with pytest.raises(DownloadError, match="only http and https|no valid port"):
+    with pytest.raises(DownloadError, match=r"only http and https|no valid port"):
         fetch(url)
 
 
@@ -331,9 +332,7 @@ def test_an_error_that_cannot_pass_is_not_tried_again(server: Loopback, fetch: C
     assert len(server.seen) == 1
 
 
-def test_an_error_in_between_keeps_what_has_come(
-    server: Loopback, part: PartFile, fetch: Callable[..., Downloaded]
-) -> None:
+def test_an_error_in_between_keeps_what_has_come(server: Loopback, part: PartFile, fetch: Callable[..., Downloaded]) -> None:
     server.answers["/a"] = [cut(BODY, 1_000, ETag='"v1"'), status(500), ranged(BODY, '"v1"')]
     fetch(server.url("/a"))
     assert content(part) == BODY
@@ -401,7 +400,7 @@ def test_compressed_content_that_is_cut_starts_anew(
 
 def test_content_that_only_claims_to_be_compressed_is_reported(server: Loopback, fetch: Callable[..., Downloaded]) -> None:
     server.answers["/a"] = [whole(BODY, Content_Encoding="gzip")]
-    with pytest.raises(DownloadError, match="the connection was cut|can't be unpacked"):
+    with pytest.raises(DownloadError, match="can't be unpacked"):
         fetch(server.url("/a"))
 
 
@@ -419,4 +418,4 @@ def test_a_finished_file_gets_its_name_in_one_step_and_leaves_nothing_beside_it(
 ) -> None:
     server.answers["/a"] = [whole(BODY, ETag='"v1"')]
     fetch(server.url("/a")).part.publish(tmp_path / "ep.mp3")
-    assert os.listdir(tmp_path) == ["ep.mp3"]
+    assert [path.name for path in tmp_path.iterdir()] == ["ep.mp3"]
