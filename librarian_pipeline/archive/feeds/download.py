@@ -181,7 +181,7 @@ class Downloader:
         raise AssertionError("there is at least one attempt")
 
     def _attempt(self, url: str, part: PartFile, report: Report, max_bytes: int, encoding: str) -> Downloaded:
-        version = part.resumable(url)
+        version = part.resumable(shown(url))
         if version is not None:
             try:
                 return self._receive(url, part, version, report, max_bytes, encoding)
@@ -203,7 +203,7 @@ class Downloader:
                     return Downloaded(part, content_type, known)
             else:
                 _refuse_bad_status(response, url)
-                version = _version(response, url)
+                version = _version(response, shown(url))
                 part.start(version)
             _append(response, part, report, max_bytes, url)
             return Downloaded(part, content_type, version)
@@ -275,7 +275,9 @@ def _network_errors(url: str) -> Iterator[None]:
     try:
         yield
     except _BAD_ADDRESS as error:
-        raise DownloadError(f"{url!r} is not an address that can be fetched", "tell whoever publishes the feed") from error
+        raise DownloadError(
+            f"{shown(url)} is not an address that can be fetched", "tell whoever publishes the feed"
+        ) from error
     except (requests.RequestException, HTTPError) as error:
         raise _BrokenOffError(_reason(error)) from error
 

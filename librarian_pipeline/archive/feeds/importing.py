@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from librarian_pipeline.archive.feeds.download import Downloaded, DownloadError, PartFile, Report
+from librarian_pipeline.archive.feeds.download import Downloaded, DownloadError, PartFile, Report, shown
 from librarian_pipeline.archive.feeds.ledger import Brought, Episode, Ledger, write_text_at_once
 from librarian_pipeline.archive.feeds.media import (
     HEAD_BYTES,
@@ -229,7 +229,7 @@ class Importer:
         if not head or is_web_page(head) or suffix is None:
             part.discard()
             found = "an empty file" if not head else "a web page" if is_web_page(head) else "something unknown"
-            raise DownloadError(f"{enclosure.url} gives {found} instead of audio", "look at the address in a browser")
+            raise DownloadError(f"{shown(enclosure.url)} gives {found} instead of audio", "look at the address in a browser")
         self._publish(job, AUDIO, got, suffix)
         return []
 
@@ -248,7 +248,7 @@ class Importer:
                 problems.append(str(error))
             except SourceError:
                 part.discard()
-                problems.append(f"{tag.url} is not a transcript with times")
+                problems.append(f"{shown(tag.url)} is not a transcript with times")
             else:
                 self._publish(job, TRANSCRIPT, got, f".{found.format}")
                 self._report.remarks += [

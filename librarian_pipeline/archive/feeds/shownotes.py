@@ -4,7 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any
 
 from librarian_pipeline.archive.feeds.rss import Chapter, Item
@@ -14,7 +14,15 @@ from librarian_pipeline.text.languages import parse_language
 
 _PARAGRAPHS = frozenset({"p", "div", "ul", "ol", "blockquote", "table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "hr"})
 _LINES = frozenset({"br", "tr"})
-_HIDDEN = frozenset({"script", "style"})
+# Each of these looks no further than the next sign of a tag: whatever the text, the time is in proportion to its length.
+_TAG = re.compile(r"<(?:(?P<end>/?)(?P<tag>[a-zA-Z][a-zA-Z0-9]*)(?P<rest>[^<>]*)|[!?][^<>]*)>")
+_HREF = re.compile(r"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
+_HIDDEN_START = re.compile(r"<(?:!--|(?P<tag>script|style)\b)", re.IGNORECASE)
+_HIDDEN_ENDS = {
+    "": re.compile("-->"),
+    "script": re.compile(r"</script\b[^<>]*>", re.IGNORECASE),
+    "style": re.compile(r"</style\b[^<>]*>", re.IGNORECASE),
+}
 _HAS_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 # What Markdown would take for markup: inside a line, and at its start.
 _INLINE_MARKUP = re.compile(r"[\\`*]|~(?=~)|(?<![^\W_])_|_(?![^\W_])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<=\])[(:\[]")
@@ -57,58 +65,67 @@ def description_to_text(description: str) -> str:
     """
     # Plain text has line breaks of its own; entities are often left in it, so it is read as HTML, too.
     html = description if _HAS_TAG.search(description) else "<br>".join(description.splitlines())
-    reader = _PlainText()
-    reader.feed(html)
-    reader.close()
-    lines = [_escaped_line(" ".join(line.split())) for line in _printable(reader.text).split("\n")]
+    text = _html_to_text(html)
+    lines = [_escaped_line(" ".join(line.split())) for line in _printable(text).split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-class _PlainText(HTMLParser):
-    """Collects the words of HTML, with line breaks where a browser would have them."""
+def _html_to_text(html: str) -> str:
+    """The words of HTML, with line breaks where a browser would have them.
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._pieces: list[str] = []
-        self._hidden = 0
-        self._links: list[tuple[str, int]] = []
-
-    @property
-    def text(self) -> str:
-        return re.sub(rf"{_ITEM}\s+", _ITEM, "".join(self._pieces))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _HIDDEN:
-            self._hidden += 1
-        elif tag == "a":
-            self._links.append((str(dict(attrs).get("href") or ""), len(self._pieces)))
-        elif tag == "li":
-            self._pieces.append(f"\n{_ITEM}")
+    Not with `html.parser`, which takes minutes over some tens of kilobytes of tags that never end.
+    """
+    visible = _without_hidden(html)
+    pieces: list[str] = []
+    links: list[tuple[str, int]] = []
+    position = 0
+    for match in _TAG.finditer(visible):
+        pieces.append(_words(visible[position : match.start()]))
+        position = match.end()
+        is_end, tag = bool(match["end"]), (match["tag"] or "").lower()
+        if tag == "a" and not is_end:
+            links.append((_address(match["rest"]), len(pieces)))
+        elif tag == "a" and links:
+            pieces.append(_link_end(pieces, *links.pop()))
         else:
-            self._break(tag)
+            pieces.append(_break(tag, is_end))
+    pieces.append(_words(visible[position:]))
+    return re.sub(rf"{_ITEM}\s+", _ITEM, "".join(pieces))
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _HIDDEN:
-            self._hidden = max(0, self._hidden - 1)
-        elif tag == "a" and self._links:
-            self._end_link(*self._links.pop())
-        elif tag != "br":
-            self._break(tag)
 
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self._pieces.append(re.sub(r"\s+", " ", data))
+def _without_hidden(html: str) -> str:
+    """Without comments, scripts and style sheets. One that has no end goes up to the end of the text."""
+    kept, position = [], 0
+    while start := _HIDDEN_START.search(html, position):
+        kept.append(html[position : start.start()])
+        end = _HIDDEN_ENDS[(start["tag"] or "").lower()].search(html, start.end())
+        position = end.end() if end else len(html)
+    return "".join([*kept, html[position:]])
 
-    def _break(self, tag: str) -> None:
-        if tag in _PARAGRAPHS:
-            self._pieces.append("\n\n")
-        elif tag in _LINES:
-            self._pieces.append("\n")
 
-    def _end_link(self, url: str, start: int) -> None:
-        words = "".join(self._pieces[start:]).strip()
-        if url.startswith(("http://", "https://")) and url.rstrip("/") != words.rstrip("/"):
-            self._pieces.append(f" ({url})" if words else url)
+def _words(html: str) -> str:
+    return re.sub(r"\s+", " ", unescape(html))
+
+
+def _break(tag: str, is_end: bool) -> str:
+    if tag in _PARAGRAPHS:
+        return "\n\n"
+    if tag == "li" and not is_end:
+        return f"\n{_ITEM}"
+    return "\n" if tag in _LINES else ""
+
+
+def _address(attributes: str) -> str:
+    match = _HREF.search(attributes)
+    return unescape(match[1] or match[2] or match[3] or "").strip() if match else ""
+
+
+def _link_end(pieces: list[str], url: str, start: int) -> str:
+    """What follows the words of a link, which begin at `start`."""
+    words = "".join(pieces[start:]).strip()
+    if not url.startswith(("http://", "https://")) or url.rstrip("/") == words.rstrip("/"):
+        return ""
+    return f" ({url})" if words else url
 
 
 # Stands for the dash of a list item, until dashes of the text itself are escaped. Not printable, so never in the text.

@@ -79,7 +79,8 @@ class RemoteSource:
 
     def _resolved(self, reference: str) -> str:
         try:
-            return urljoin(self._url, reference)
+            # The downloader knows where credentials go, and what is noted of an address must not hold them.
+            return urljoin(shown(self._url), reference)
         except ValueError as error:
             raise _not_an_address(reference) from error
 

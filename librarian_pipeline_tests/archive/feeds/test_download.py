@@ -130,7 +130,8 @@ def test_a_server_that_sends_another_range_than_asked_makes_it_start_anew(
     server: Loopback, part: PartFile, fetch: Callable[..., Downloaded]
 ) -> None:
     def misplaced(request: BaseHTTPRequestHandler) -> None:
-        send(request, 206, BODY[:10], Content_Range=f"bytes 0-9/{len(BODY)}", Content_Length=10)
+        rest = len(BODY) - 1_000
+        send(request, 206, BODY[:rest], Content_Range=f"bytes 0-{rest - 1}/{len(BODY)}", Content_Length=rest)
 
     server.answers["/a"] = [cut(BODY, 1_000, ETag='"v1"'), misplaced, whole(BODY)]
     fetch(server.url("/a"))
@@ -223,6 +224,14 @@ def test_a_file_above_the_size_limit_is_refused_whatever_length_it_states(
     with pytest.raises(DownloadError, match=r"larger than the 0.2 MB .* raise max_file_mb|sent more"):
         fetch(server.url("/a"), Limits(200_000, 5, 1))
     assert not part.path.exists()
+
+
+def test_a_file_that_announces_too_much_is_refused_before_it_comes(
+    server: Loopback, fetch: Callable[..., Downloaded]
+) -> None:
+    server.answers["/a"] = [cut(BODY, 0)]
+    with pytest.raises(DownloadError, match="larger than the"):
+        fetch(server.url("/a"), Limits(200_000, 5, 1))
 
 
 def test_a_file_of_exactly_the_size_limit_is_taken(

@@ -294,6 +294,19 @@ def test_a_remote_feed_leads_to_http_only(serve: Callable[..., str], home: Path,
     assert files(home) == {"notes/ep004.md"}
 
 
+def test_the_password_of_a_feed_is_used_for_its_files_and_noted_nowhere(
+    serve: Callable[..., str], server: Loopback, home: Path
+) -> None:
+    server.answers["/4.mp3"] = [cut(AUDIO, 5_000, ETag='"v1"'), ranged(AUDIO, '"v1"')]
+    feed = serve(PLAIN).replace("//", "//anna:secret@")
+    assert "secret" not in str(bring(feed, home).failed)
+    noted = [path for path in home.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
+    assert bring(feed, home).failed == {}
+    assert "secret" not in (home / "import.json").read_text()
+    assert noted == []
+    assert all("authorization" in seen.headers for seen in server.seen)
+
+
 def test_a_remote_feed_cannot_be_redirected_to_a_file(server: Loopback, home: Path) -> None:
     server.answers["/feed.xml"] = [redirect("file:///etc/hostname")]
     with pytest.raises(UsageError, match="only http and https"):
@@ -397,6 +410,20 @@ def test_notes_that_an_import_wrote_before_it_was_killed_count_as_its_own(serve:
     assert bring(serve(FULL), home).remarks == []
     bring(serve(replace(FULL, title="Mended")), home)
     assert "Mended" in (home / "notes/ep003.md").read_text()
+
+
+def test_an_import_that_is_killed_before_it_noted_a_file_does_not_bring_it_under_another_id(
+    serve: Callable[..., str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Importer, "_note", killed)
+        bring(serve(FULL), home)
+    assert files(home) == {"audio/ep003.mp3"}
+    bring(serve(FULL), home)
+    assert files(home) == {"audio/ep003.mp3", "transcripts/ep003.vtt", "notes/ep003.md"}
 
 
 def test_an_archive_that_cannot_be_written_is_one_clear_error(serve: Callable[..., str], home: Path) -> None:

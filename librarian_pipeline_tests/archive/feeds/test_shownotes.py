@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,11 +71,23 @@ def test_notes_are_read_back_as_they_were_meant(tmp_path: Path) -> None:
         ("words\n---\nmore", "words\n\\---\nmore"),
         ("snake_case and _this_", "snake_case and \\_this\\_"),
         ("<p>a<b>c", "ac"),
+        ("tea<!-- hidden <b> --> and<!-- never ends <p>milk", "tea and"),
+        ("<p>1 < 2 and <unknown>tea</unknown></p>", "1 < 2 and tea"),
+        ("<A HREF=https://tea.example/?a=1&amp;b=2>tea</A>", "tea (https://tea.example/?a=1&b=2)"),
         ("", ""),
     ],
 )
 def test_a_description_becomes_plain_text(html: str, text: str) -> None:
     assert description_to_text(html) == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["<!--", "<a ", "<a href='", "</", "<![", "<script>", "<a>", "<li>", "&#", "<", "[", "_", "\n"]
+)
+def test_markup_that_never_ends_takes_no_longer_than_other_text(piece: str) -> None:
+    started = time.monotonic()
+    description_to_text("<p>" + piece * 30_000)
+    assert time.monotonic() - started < 3
 
 
 @given(st.text(alphabet="ab1 \n#*_`~-=+>.()[]<&;:|\\!\u010d\x85", max_size=40))
