@@ -372,6 +372,11 @@ def test_a_feed_in_a_file_leads_to_no_other_files(folder: Path, home: Path, audi
     assert files(home) == {"notes/ep004.md"}
 
 
+def test_a_file_address_of_another_machine_is_not_taken_for_one_of_this(folder: Path, home: Path) -> None:
+    audio = (folder / "files/the 3rd.mp3").as_uri().replace("file://", "file://other")
+    assert list(bring(write_feed(folder, replace(PLAIN, audio=audio)), home).failed) == ["ep004"]
+
+
 def test_a_file_beside_the_feed_that_is_too_large_is_refused(folder: Path, home: Path) -> None:
     feed = write_feed(folder, replace(PLAIN, audio="files/the 3rd.mp3"))
     limit = SETTINGS.model_copy(update={"max_file_mb": 0.005})
@@ -418,9 +423,10 @@ def test_an_import_that_is_killed_before_it_noted_a_file_does_not_bring_it_under
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(Importer, "_note", killed)
-        bring(serve(FULL), home)
+        with pytest.raises(KeyboardInterrupt):
+            bring(serve(FULL), home)
     assert files(home) == {"audio/ep003.mp3"}
     bring(serve(FULL), home)
     assert files(home) == {"audio/ep003.mp3", "transcripts/ep003.vtt", "notes/ep003.md"}
