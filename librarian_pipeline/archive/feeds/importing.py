@@ -210,7 +210,7 @@ class Importer:
         for kind in job.kinds:
             try:
                 failures += self._bring_kind[kind](job)
-            except (DownloadError, SourceError) as error:
+            except LibrarianError as error:
                 failures.append(f"{kind}: {error}")
         if failures:
             self._report.failed[job.episode_id] = failures
@@ -277,7 +277,7 @@ class Importer:
             return item.chapters, []
         try:
             return parse_chapters(self._plan.source.document(item.chapters_url)) or item.chapters, []
-        except (DownloadError, SourceError) as error:
+        except LibrarianError as error:
             return item.chapters, [f"chapters: {error}"]
 
     def _leaves(self, job: Job, kind: str) -> bool:

@@ -1,5 +1,6 @@
 """Where a feed is, and what its addresses mean there: they lead to http and https; in a local feed, to its folder, too."""
 
+import os
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urljoin, urlsplit
@@ -37,7 +38,7 @@ class Source(Protocol):
         """Brings a file that the feed refers to into `part`. Raises `DownloadError`."""
 
     def document(self, reference: str) -> bytes:
-        """A small file that the feed refers to. Raises `DownloadError`."""
+        """A small file that the feed refers to. Raises `LibrarianError` where it can't be had or is too large."""
 
 
 def open_source(feed: str, settings: FeedSettings) -> Source:
@@ -132,8 +133,8 @@ class LocalSource:
             # Links are followed before the check: one that leads out of the folder is as good as `..`.
             if not path.resolve().is_relative_to(self._folder):
                 raise DownloadError(f"{reference!r} is outside of the feed's folder", "move the file below it")
-            if not path.is_file():
-                raise DownloadError(f"there is no file {reference!r} in the feed's folder", "put it there")
+            if not path.is_file() or not os.access(path, os.R_OK):
+                raise DownloadError(f"there is no file {reference!r} to read in the feed's folder", "put it there")
         except ValueError as error:
             raise _not_an_address(reference) from error
         return path

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from librarian_pipeline.archive.feeds import sources
 from librarian_pipeline.archive.feeds.importing import Importer, ImportReport, Plan, plan_import, read_feed
 from librarian_pipeline.archive.layout import Archive
 from librarian_pipeline.archive.notes import read_notes
@@ -382,6 +383,18 @@ def test_a_file_beside_the_feed_that_is_too_large_is_refused(folder: Path, home:
     limit = SETTINGS.model_copy(update={"max_file_mb": 0.005})
     assert "larger than the 0.005 MB" in bring(feed, home, limit).failed["ep004"][0]
     assert files(home) == {"notes/ep004.md"}
+
+
+def test_a_chapters_file_that_is_too_large_does_not_end_the_import(
+    folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = replace(FULL, audio="files/the 3rd.mp3", transcripts=(), chapters="files/big")
+    feed = write_feed(folder, entry, replace(entry, number=4, chapters=None))
+    (folder / "files/big").write_bytes(b" " * 5_000)
+    monkeypatch.setattr(sources, "MAX_DOCUMENT_BYTES", 4_000)
+    report = bring(feed, home)
+    assert (report.new, list(report.failed)) == (["ep004"], ["ep003"])
+    assert "notes/ep003.md" in files(home)
 
 
 # The ledger, and what was there before
