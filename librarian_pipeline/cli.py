@@ -4,6 +4,8 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ import typer
 from librarian_pipeline.errors import LibrarianError, UsageError
 
 if TYPE_CHECKING:
+    from librarian_pipeline.archive.feeds.importing import Plan
     from librarian_pipeline.workspace import Workspace
 
 app = typer.Typer(
@@ -85,6 +88,78 @@ def run(
 
     workspace = _open(home)
     raise typer.Exit(run_archive(workspace, Scope(_known_episodes(workspace, episode), full), prune=prune))
+
+
+@app.command("import")
+def import_feed(
+    feed: Annotated[str, typer.Argument(help="An RSS feed: a file, or an http or https address.")],
+    home: Home = DEFAULT_HOME,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many episodes, the newest first.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be brought.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Bring the new episodes of a podcast feed into the archive."""
+    from librarian_pipeline.archive.feeds.importing import plan_import, read_feed
+
+    workspace = _open(home)
+    source, parsed = read_feed(feed, workspace.settings.feeds)
+    if dry_run:
+        _print_plan(plan_import(source, parsed, workspace.archive, workspace.settings.feeds, limit), as_json)
+        return
+    with _import_lock(workspace):
+        plan = plan_import(source, parsed, workspace.archive, workspace.settings.feeds, limit)
+        code = _import_planned(workspace, plan, as_json)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _import_lock(workspace: "Workspace") -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    folder = workspace.warehouse.root
+    lock = FileLock(folder / ".import.lock")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise UsageError("another import is at work on this archive", "wait until it has ended") from error
+    except OSError as error:
+        raise UsageError(f"{folder} can't be written ({error.strerror})", "name another archive with --home DIR") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _import_planned(workspace: "Workspace", plan: "Plan", as_json: bool) -> int:
+    from dataclasses import asdict
+
+    from librarian_pipeline.archive.feeds.importing import STAGE, Importer
+    from librarian_pipeline.console import print_lines, showing_progress
+
+    with showing_progress({STAGE: plan.planned_mb}) as progress:
+        report = Importer(plan, workspace.archive, progress).bring()
+    if as_json:
+        _print_json(asdict(report))
+    else:
+        print_lines(f"note: {line}" for line in report.remarks)
+        print_lines([report.summary])
+    failures = [f"failed: {episode}: {'; '.join(lines)}" for episode, lines in report.failed.items()]
+    print_lines(failures, to_stderr=True)
+    return 1 if report.failed else 0
+
+
+def _print_plan(plan: "Plan", as_json: bool) -> None:
+    from librarian_pipeline.console import print_lines
+
+    if as_json:
+        due = [{"id": job.episode_id, "title": job.item.title, "kinds": job.kinds, "new": job.is_new} for job in plan.jobs]
+        _print_json({"due": due, "n_unchanged": plan.n_unchanged, "remarks": plan.remarks})
+        return
+    print_lines(f"{job.episode_id}: {', '.join(job.kinds)}: {job.item.title}" for job in plan.jobs)
+    print_lines(f"note: {line}" for line in plan.remarks)
+    print_lines([f"{len(plan.jobs)} would be brought ({plan.planned_mb:.1f} MB of audio), {plan.n_unchanged} unchanged"])
 
 
 @app.command()
