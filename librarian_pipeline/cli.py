@@ -100,13 +100,14 @@ def _run_locked(workspace: "Workspace", planner: "Planner", debug: bool) -> int:
     world = workspace.observe(discovery)
     batches = planner.next_round(verdicts(world), world.episodes)
     errors: dict[Any, str] = {}
+    deferred: dict[str, str] = {}
     if batches:
         # Dagster takes seconds to import: only where there is something to do.
         from librarian_pipeline.defs.update import bring_up_to_date
 
         with showing_progress(_seconds_of_audio(workspace, batches)) as progress:
             outcome = bring_up_to_date(workspace, planner, progress)
-        errors = outcome.errors
+        errors, deferred = outcome.errors, outcome.deferred
         _say_what_was_done(outcome, time.monotonic() - started, debug)
     else:
         print_lines(["everything is up to date"])
@@ -115,6 +116,7 @@ def _run_locked(workspace: "Workspace", planner: "Planner", debug: bool) -> int:
     failures = workspace.failures(discovery.episodes)
     lost = _print_scores(workspace)
     print_lines([f"left out: {line}" for line in problems], to_stderr=True)
+    print_lines([f"deferred: {episode}: {line}" for episode, line in deferred.items()], to_stderr=True)
     print_lines([f"failed: {item}: {failure.line}" for item, failure in failures.items()], to_stderr=True)
     print_lines([f"error: {item}: {line}" for item, line in errors.items()], to_stderr=True)
     print_lines([f"gold set: {line}" for line in lost], to_stderr=True)
