@@ -8,7 +8,7 @@ from av.audio.stream import AudioStream
 from av.container.input import InputContainer
 
 from librarian_pipeline.archive.timecodes import MAX_MS
-from librarian_pipeline.speech.streams import header_ms, streams_note
+from librarian_pipeline.speech.streams import MICROSECONDS_PER_MS, header_ms, streams_note
 from librarian_pipeline.speech.structure import MOST_SURPLUS_BYTES, Mp3Header, Structure
 
 TOLERANCE_MS = 2_000
@@ -50,6 +50,9 @@ class Account:
         self._is_exact = self._is_exact and is_exact
         if stated_ms is None or not is_exact:
             return None
+        if stream.duration is None:
+            # Counted from zero, though the file may begin later.
+            self._tolerance_ms += max(0, container.start_time or 0) / MICROSECONDS_PER_MS
         if stream.duration is None and len(container.streams) > 1:
             self._tolerance_ms += TOLERANCE_SHARE * stated_ms
         return stated_ms / 1_000

@@ -16,7 +16,7 @@ from librarian_pipeline.errors import LibrarianError, SourceError
 from librarian_pipeline.settings import AudioSettings
 from librarian_pipeline.speech.account import COUNTED_FORMATS, Account, covers_whole_file
 from librarian_pipeline.speech.damage import Damage
-from librarian_pipeline.speech.mixdown import Mixdown, UnusableFrameError
+from librarian_pipeline.speech.mixdown import Mixdown, unusable
 from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, SampleBuffer, Samples, to_ms
 from librarian_pipeline.speech.streams import (
     FilePart,
@@ -146,6 +146,10 @@ class _Decoder:
             except (av.error.FFmpegError, ValueError, OverflowError):
                 self._bad(placement, packet)
                 continue
+            if wrong := next(filter(None, map(unusable, frames)), None):
+                self._unusable = wrong
+                self._bad(placement, packet)
+                continue
             placement.good(packet, frames, following)
             if packet.size:
                 self._n_good += 1
@@ -165,9 +169,6 @@ class _Decoder:
         self._native_bytes += frame.samples * frame.layout.nb_channels * frame.format.bytes
         try:
             self._mixdown.add(frame)
-        except UnusableFrameError as error:
-            self._unusable = str(error)
-            self._bad(placement, packet)
         except (av.error.FFmpegError, ValueError):
             self._bad(placement, packet)
 
@@ -215,7 +216,7 @@ class _Decoder:
 
     def _refuse_next_to_nothing(self) -> None:
         by_chance = self._damage.bad_packets > self._n_good and self._longest_run < LONGEST_CHANCE_RUN
-        if self._buffer.size and not by_chance:
+        if self._buffer.size and self._n_good and not by_chance:
             return
         because = f" ({self._unusable})" if self._unusable else ""
         raise SourceError(

@@ -23,8 +23,9 @@ AUDIBLE_POWER = 1e-6
 FULL_SCALE = {"u8": 128, "s16": 1 << 15, "s32": 1 << 31, "flt": 1, "dbl": 1}
 
 
-class UnusableFrameError(Exception):
-    """A frame that no recording would have."""
+def unusable(frame: AudioFrame) -> str | None:
+    """What about a frame no recording would have; None where all is well."""
+    return None if MIN_RATE_HZ <= frame.sample_rate <= MAX_RATE_HZ else f"a sample rate of {frame.sample_rate} Hz"
 
 
 class Mixdown:
@@ -46,9 +47,7 @@ class Mixdown:
         return self._start_s + (self._taken / self._format[2] if self._format else 0.0)
 
     def add(self, frame: AudioFrame) -> None:
-        """Raises `UnusableFrameError`, `av.error.FFmpegError` for a frame that can't be mixed; the next may be fine."""
-        if not MIN_RATE_HZ <= frame.sample_rate <= MAX_RATE_HZ:
-            raise UnusableFrameError(f"a sample rate of {frame.sample_rate} Hz")
+        """Raises `av.error.FFmpegError`, `ValueError` for a frame that can't be mixed; the next may be fine."""
         if frame.layout.nb_channels > MAX_MIXED_CHANNELS:
             frame = _averaged(frame)
         frame_format = (frame.format.name, frame.layout.name, frame.sample_rate)

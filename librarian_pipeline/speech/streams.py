@@ -52,6 +52,9 @@ class FilePart(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._end - self._start - self._position)
+        if not left:
+            # Forged offsets lead further than a file system can seek.
+            return b""
         self._file.seek(self._start + self._position)
         data = self._file.read(left if size < 0 else min(size, left))
         self._position += len(data)

@@ -182,10 +182,17 @@ def _of_blocks(blocks: Iterator[_Block], size: int, data: bytes, starts: tuple[b
     return Structure()
 
 
+def _read_at(file: BinaryIO, position: int, size: int) -> bytes:
+    """Nothing where sizes that are forged lead out of the file."""
+    if not 0 <= position < os.fstat(file.fileno()).st_size:
+        return b""
+    file.seek(position)
+    return file.read(size)
+
+
 def _iff_blocks(file: BinaryIO, start: int, order: str) -> Iterator[_Block]:
     for _ in range(MAX_BLOCKS):
-        file.seek(start)
-        head = file.read(8)
+        head = _read_at(file, start, 8)
         if len(head) < 8:
             return
         length = struct.unpack(f"{order}I", head[4:])[0]
@@ -197,8 +204,7 @@ def _iff_blocks(file: BinaryIO, start: int, order: str) -> Iterator[_Block]:
 def _w64_blocks(file: BinaryIO, start: int) -> Iterator[_Block]:
     position = start
     for _ in range(MAX_BLOCKS):
-        file.seek(position)
-        head = file.read(24)
+        head = _read_at(file, position, 24)
         if len(head) < 24:
             return
         length = int.from_bytes(head[16:], "little")
@@ -210,8 +216,7 @@ def _w64_blocks(file: BinaryIO, start: int) -> Iterator[_Block]:
 
 def _caf_blocks(file: BinaryIO, start: int) -> Iterator[_Block]:
     for _ in range(MAX_BLOCKS):
-        file.seek(start)
-        head = file.read(12)
+        head = _read_at(file, start, 12)
         if len(head) < 12:
             return
         length = int.from_bytes(head[4:], "big", signed=True)
@@ -223,8 +228,7 @@ def _caf_blocks(file: BinaryIO, start: int) -> Iterator[_Block]:
 
 def _mp4_blocks(file: BinaryIO, start: int, size: int) -> Iterator[_Block]:
     for _ in range(MAX_BLOCKS):
-        file.seek(start)
-        head = file.read(16)
+        head = _read_at(file, start, 16)
         if len(head) < 8:
             return
         length = int.from_bytes(head[:4], "big")

@@ -69,7 +69,7 @@ class TimedPlacement:
         self._bad += 1
         self._damage.bad_packets += 1
         if packet.pts is not None:
-            self._bad_end_s = float((packet.pts + (packet.duration or 0)) * packet.time_base)
+            self._bad_end_s = (packet.pts + (packet.duration or 0)) * float(packet.time_base)
 
     def good(self, packet: Packet, frames: list[AudioFrame], following: Packet | None) -> None:
         if not frames or frames[0].pts is None or frames[0].time_base is None:
@@ -77,7 +77,7 @@ class TimedPlacement:
         # A time that the next packet goes back on is a slip, and not a gap.
         if following is not None and following.pts is not None and packet.pts is not None and following.pts < packet.pts:
             return
-        time_s = float(frames[0].pts * frames[0].time_base)
+        time_s = frames[0].pts * float(frames[0].time_base)
         end_s = self._mixdown.end_s
         if self._origin_s is None:
             self._origin_s = self._first_origin(time_s) - end_s
@@ -89,7 +89,7 @@ class TimedPlacement:
     def end_s(self, packet: Packet) -> float | None:
         if packet.pts is None or self._origin_s is None:
             return None
-        return float((packet.pts + (packet.duration or 0)) * packet.time_base) - self._origin_s
+        return (packet.pts + (packet.duration or 0)) * float(packet.time_base) - self._origin_s
 
     def finish(self) -> None:
         if not self._bad:
@@ -158,9 +158,9 @@ class CountedPlacement:
     def end_s(self, packet: Packet) -> float | None:
         if packet.pts is None:
             return None
-        start_s = float(packet.pts * packet.time_base)
+        start_s = packet.pts * float(packet.time_base)
         self._first_s = start_s if self._first_s is None else self._first_s
-        return self._begins_s + start_s - self._first_s + float((packet.duration or 0) * packet.time_base)
+        return self._begins_s + start_s - self._first_s + (packet.duration or 0) * float(packet.time_base)
 
     def finish(self) -> None:
         if not self._bad or self._expected_pos is None:
