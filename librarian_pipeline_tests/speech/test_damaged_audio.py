@@ -103,6 +103,15 @@ def test_of_two_files_joined_end_to_end_both_are_heard_and_nothing_is_called_los
     assert click_s(audio.samples, 6) == pytest.approx(8, abs=0.1)
 
 
+def test_damage_in_the_second_of_two_joined_files_is_bridged_though_the_times_begin_anew(tmp_path):
+    path = write_tone(tmp_path / "a.opus", "ogg", "libopus", 48_000, 1, 10)
+    second = write_sound(tmp_path / "b.opus", with_click(20, 17, 48_000), "ogg", "libopus", 48_000).read_bytes()
+    path.write_bytes(path.read_bytes() + overwritten(second, len(second) // 2))
+    audio = decoded(path)
+    assert "were replaced by silence" in (audio.status_reason or "")
+    assert click_s(audio.samples, 22) == pytest.approx(27, abs=0.05)
+
+
 def test_a_tag_between_joined_mp3s_is_neither_damage_nor_time(tmp_path):
     path = mp3(tmp_path / "a.mp3", seconds=5)
     picture = b"ID3\x03\0\0\0\0\x7f\x7f" + (NOISE * 9)[:16_383]
