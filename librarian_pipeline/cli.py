@@ -87,7 +87,7 @@ def run(
     from librarian_pipeline.run_command import run_archive
 
     workspace = _open(home)
-    raise typer.Exit(run_archive(workspace, Scope(_known_episodes(workspace, episode), full), prune=prune))
+    raise typer.Exit(run_archive(workspace, Scope(_known_episodes(workspace, episode), full), prune=prune, debug=debug))
 
 
 @app.command("import")

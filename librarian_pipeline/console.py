@@ -105,7 +105,7 @@ class BarProgress:
     def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None:
         all_done, all_total = self._totals.add(stage, item, done, total)
         if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, unit=unit)
+            self._tasks[stage] = self._bars.add_task(stage, unit=unit, total=all_total)
         self._bars.update(self._tasks[stage], completed=all_done, total=all_total)
 
 

@@ -25,5 +25,9 @@ class SourceError(LibrarianError):
     """
 
 
+class DeferredError(LibrarianError):
+    """A file that is still being written. Nothing is wrong: the next run takes it up."""
+
+
 class ModelNotFoundError(UsageError):
     """Model weights that are not on this machine, or that are not what they should be."""

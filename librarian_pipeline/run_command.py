@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from librarian_pipeline.defs.update import Outcome
 
 
-def run_archive(workspace: Workspace, scope: Scope, *, prune: bool) -> int:
+def run_archive(workspace: Workspace, scope: Scope, *, prune: bool = False, debug: bool = False) -> int:
     """Returns the exit code: 0 if all is well, 1 if an episode, a step or a label of the gold set is not.
+
+    `prune` takes it that episodes whose files are gone are meant to be; `debug` shows the tracebacks of failed steps.
 
     Raises `UsageError` if another run is at work on the archive, or if most of its files are gone.
     """
@@ -37,6 +39,8 @@ def run_archive(workspace: Workspace, scope: Scope, *, prune: bool) -> int:
         with FileLock(workspace.warehouse.root / ".run.lock").acquire(blocking=False):
             workspace.tidy(prune=prune)
             outcome = _derive(workspace, scope)
+            if debug and outcome is not None:
+                print_lines(outcome.traces.values(), to_stderr=True)
             _refresh_mirror(workspace)
             return _conclude(workspace, outcome)
     except Timeout as error:
@@ -100,7 +104,9 @@ def _conclude(workspace: Workspace, outcome: "Outcome | None") -> int:
         *_error_lines(outcome),
         *(f"gold set: {line}" for line in lost),
     ]
+    deferred = outcome.deferred if outcome else {}
     print_lines([f"left out: {problem.line}" for problem in discovery.problems], to_stderr=True)
+    print_lines([f"deferred: {episode}: {line}" for episode, line in deferred.items()], to_stderr=True)
     print_lines(broken, to_stderr=True)
     return 1 if broken else 0
 
@@ -126,7 +132,7 @@ def _error_lines(outcome: "Outcome | None") -> list[str]:
     for message, items in befell.items():
         others = f" and {len(items) - 1} more" if len(items) > 1 else ""
         lines.append(f"error: {items[0]}{others}: {message}")
-    if outcome.left and not lines:
+    if outcome.left and not lines and not outcome.deferred:
         lines.append(
             f"error: {outcome.left[0]} could not be derived, and nothing said why: `librarian status` tells what is due"
         )

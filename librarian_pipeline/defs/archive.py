@@ -7,16 +7,18 @@ from librarian_pipeline.archive.notes import read_notes
 from librarian_pipeline.defs.declaration import Result, derived
 from librarian_pipeline.defs.metadata import rows_as_markdown
 from librarian_pipeline.defs.step import Step
-from librarian_pipeline.speech.audio_facts import audio_row
+from librarian_pipeline.speech.audio_facts import DEFERRED, audio_row
 from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, EPISODES, NOTES, TRANSCRIPTS
 
 
 @derived(AUDIO)
 def audio(step: Step) -> Result:
     """Each episode's audio file: digest, codec, length as stated and as decoded, and what is wrong with it."""
-    rows = [audio_row(step.files.audio, step.partition, step.workspace.home)] if step.files.audio else []
+    path, home = step.files.audio, step.workspace.home
+    rows = [audio_row(path, step.partition, home, step.settings.audio)] if path else []
     facts = {"status": rows[0]["status"], "duration_ms": rows[0].get("duration_decoded_ms")} if rows else {}
-    return step.store(pa.Table.from_pylist(rows, schema=AUDIO), metadata=facts)
+    deferred = facts.get("status") == DEFERRED
+    return step.store(pa.Table.from_pylist(rows, schema=AUDIO), metadata=facts, deferred=deferred)
 
 
 @derived(NOTES, "markdown")

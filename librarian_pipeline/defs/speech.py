@@ -35,6 +35,7 @@ def _transcript(step: Step, source: str) -> pa.Table:
             step.partition,
             language,
             step.settings.whisper,
+            step.settings.audio,
             lambda done, total: step.report(done, total, "s of audio"),
         )
     if source == "published" and step.files.published is not None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.defs.resources import ArchiveResource
-from librarian_pipeline.errors import LibrarianError, SourceError
+from librarian_pipeline.errors import DeferredError, LibrarianError, SourceError
 from librarian_pipeline.lineage.graph import NODES, Item, upstream_items
 from librarian_pipeline.lineage.outdated import World
 from librarian_pipeline.progress import Progress
@@ -18,6 +18,9 @@ from librarian_pipeline.storage import duckdb_mirror
 from librarian_pipeline.storage.provenance import Provenance, fingerprint
 from librarian_pipeline.storage.warehouse import Failure
 from librarian_pipeline.workspace import UNDECLARED
+
+DEFERRED = "deferred"
+"""What marks a step, by its metadata, whose file is still being written."""
 
 
 class Step:
@@ -88,6 +91,8 @@ class Step:
             failure = Failure(fingerprint(self._recipe), self._inputs, error.message, error.fix)
             self.warehouse.record_failure(self.item.asset, self.item.partition, failure)
             raise dg.Failure(failure.line, allow_retries=False) from error
+        except DeferredError as error:
+            raise dg.Failure(str(error), metadata={DEFERRED: True}, allow_retries=False) from error
         except LibrarianError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
 
@@ -96,10 +101,15 @@ class Step:
         table: pa.Table,
         beside: Mapping[str, pa.Table] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        deferred: bool = False,
     ) -> "dg.MaterializeResult[Any]":
-        """Writes the output to Parquet and DuckDB, and returns it with its data version and metadata."""
+        """Writes the output to Parquet and DuckDB, and returns it with its data version and metadata.
+
+        What is `deferred` stands for a file that is still being written, and is out of date at once.
+        """
+        inputs = {**self._inputs, "file": DEFERRED} if deferred else self._inputs
         record = self.warehouse.write(
-            self.item.asset, self.item.partition, table, recipe=self._recipe, inputs=self._inputs, beside=beside
+            self.item.asset, self.item.partition, table, recipe=self._recipe, inputs=inputs, beside=beside
         )
         self._mirror([self.item.asset, *(beside or {})])
         return dg.MaterializeResult(

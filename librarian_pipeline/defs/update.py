@@ -8,6 +8,7 @@ from dagster_shared.error import SerializableErrorInfo
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.defs.instance import COMMAND_TAG, close_dead_runs, open_instance
 from librarian_pipeline.defs.partitions import register_episodes
+from librarian_pipeline.defs.step import DEFERRED
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import verdicts
 from librarian_pipeline.lineage.planning import Batch, Planner
@@ -22,13 +23,15 @@ class Outcome:
     """What a run did.
 
     `errors` holds what failed unexpectedly, with `traces`; files that can't be read are on record in the warehouse. `left`
-    is what is due still: what failed, and what is derived from it.
+    is what is due still: what failed, and what is derived from it. `deferred` tells, by episode, of files that are still
+    being written, which the next run takes up.
     """
 
     derived: list[Item] = field(default_factory=list)
     errors: dict[Item, str] = field(default_factory=dict)
     traces: dict[Item, str] = field(default_factory=dict)
     left: list[Item] = field(default_factory=list)
+    deferred: dict[str, str] = field(default_factory=dict)
 
 
 def bring_up_to_date(workspace: Workspace, planner: Planner, progress: Progress) -> Outcome:
@@ -75,9 +78,12 @@ def _note(batch: Batch, result: dg.ExecuteInProcessResult, workspace: Workspace,
             # Dagster turns Ctrl-C into a failed step. Nothing of it was stored, and nothing more is to be started.
             raise KeyboardInterrupt
         failed.append(item)
+        described = failure.user_failure_data
+        if described and DEFERRED in described.metadata:
+            outcome.deferred[str(item.partition)] = described.description or DEFERRED
+            continue
         if workspace.warehouse.failure(item.asset, item.partition) is None:
-            described = failure.user_failure_data.description if failure.user_failure_data else None
-            outcome.errors[item] = described or _first_cause(failure.error)
+            outcome.errors[item] = (described.description if described else None) or _first_cause(failure.error)
             outcome.traces[item] = failure.error.to_string() if failure.error else ""
     return {*derived, *failed}
 

@@ -48,7 +48,7 @@ def recipe(asset: str, settings: Settings, files: EpisodeFiles | None = None) ->
 def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> Recipe:
     match asset:
         case "audio":
-            return {"av": version("av")}
+            return {"av": version("av"), **_audio_limits(settings)}
         case "notes":
             return {library: version(library) for library in ("py3langid", "markdown-it-py", "PyYAML")}
         case "transcripts":
@@ -72,10 +72,16 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
             return {}
 
 
+def _audio_limits(settings: Settings) -> Recipe:
+    """How long a file is waited for changes when it is read, but not what comes out of it in the end."""
+    return settings.audio.model_dump(exclude={"settle_s"})
+
+
 def _transcript_recipe(settings: Settings, files: EpisodeFiles | None) -> Recipe:
     source = transcript_source(files, settings) if files is not None else "audio"
     if source == "audio":
-        return {"source": source, **transcribe.recipe(settings.whisper)}
+        pieces = settings.transcripts.model_dump(include={"block_s", "second_pass"})
+        return {"source": source, **_audio_limits(settings), **pieces, **transcribe.recipe(settings.whisper)}
     if source == "published":
         return {"source": source, "py3langid": version("py3langid")}
     return {"source": source}

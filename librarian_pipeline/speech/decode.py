@@ -1,42 +1,46 @@
-"""Audio files to samples: 16 kHz mono float32, whatever the container, and an honest account of what was lost on the way."""
+"""Audio files to samples: 16 kHz mono, whatever the container, and an honest account of what was lost on the way."""
 
-import errno
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import av
 import numpy as np
-import numpy.typing as npt
 from av.audio.frame import AudioFrame
-from av.audio.resampler import AudioResampler
 from av.audio.stream import AudioStream
 from av.container.input import InputContainer
 
+from librarian_pipeline.archive.timecodes import MAX_MS
 from librarian_pipeline.errors import LibrarianError, SourceError
+from librarian_pipeline.settings import AudioSettings
+from librarian_pipeline.speech.account import COUNTED_FORMATS, Account, covers_whole_file
+from librarian_pipeline.speech.damage import Damage
+from librarian_pipeline.speech.mixdown import Mixdown, unusable
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, SampleBuffer, Samples, to_ms
+from librarian_pipeline.speech.streams import (
+    FilePart,
+    choose_stream,
+    header_ms,
+    open_container,
+    opened_file,
+)
+from librarian_pipeline.speech.structure import Mp3Header, Structure, examine, mp3_header
+from librarian_pipeline.speech.timeline import CountedPlacement, Placement, TimedPlacement
 
-SAMPLE_RATE_HZ = 16_000
-
-DURATION_TOLERANCE_MS = 2_000
-DURATION_TOLERANCE_SHARE = 0.01
-# Playlists would make the decoder open other files and addresses. Audio comes from strangers: it may bring only itself.
-ONLY_THIS_FILE = {"protocol_whitelist": ""}
-MICROSECONDS_PER_MS = 1_000
-# Otherwise a mono mix in floats comes out louder than its channels: two of the same add up to 1.41 times one.
-MIX_WITHOUT_GAIN = {"rematrix_maxval": "1.0"}
-
-Samples = npt.NDArray[np.float32]
+# In noise that passes for audio, packets decode by chance, but not one after another.
+LONGEST_CHANCE_RUN = 10
+MOST_PARTS = 1_000
+MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedAudio:
-    """The samples of one file (mono, 16 kHz, -1 to 1), and what is known about the file.
+    """The samples of one file (mono, 16 kHz, 16 bits), and what is known about the file.
 
-    `sample_rate_hz` and `channels` are those of the file. `status` is `ok`, `partial` (some audio was lost, and
-    `status_reason` says how), or `no_audio` (no audio stream: no samples, `codec` empty, `channels` and `sample_rate_hz` 0).
+    `sample_rate_hz` and `channels` are those of the file. `status` is `ok`, `partial` (some audio was lost), or `no_audio`
+    (no audio stream: no samples, `codec` empty, `channels` and `sample_rate_hz` 0). `status_reason` says what was lost and
+    where, and which of several streams was taken. `duration_header_ms` is an estimate for formats that state none.
     """
 
     samples: Samples
@@ -44,41 +48,24 @@ class DecodedAudio:
     channels: int
     sample_rate_hz: int
     duration_header_ms: int | None
+    duration_last_packet_ms: int | None
     duration_decoded_ms: int
     bad_packets: int
     status: str
     status_reason: str | None
 
 
-def decode(path: Path) -> DecodedAudio:
-    """Decodes the audio of a file, going on after damage.
+def decode(path: Path, limits: AudioSettings) -> DecodedAudio:
+    """Decodes the audio of a file, going on after damage; times stay where they are in the undamaged file.
 
     Raises `SourceError` where the file is no audio or gives no sample, `LibrarianError` where it can't be opened.
     """
-    with _opened(path) as container:
-        stream = _audio_stream(container, path)
-        header_ms = _header_ms(container, stream)
-        if stream is None:
-            return _without_audio(header_ms)
-        samples, tally = _decode_stream(container, stream)
-        # In noise that passes for audio, a packet now and then decodes by chance.
-        if not samples.size or tally.bad_packets > tally.good_packets:
-            raise SourceError(
-                f"{path} holds next to nothing that can be decoded", "replace it with a good copy, or remove it"
-            )
-        decoded_ms = round(samples.size * 1_000 / SAMPLE_RATE_HZ)
-        reasons = tally.reasons() + _duration_reasons(header_ms, decoded_ms)
-        return DecodedAudio(
-            samples=samples,
-            codec=stream.codec_context.codec.canonical_name,
-            channels=stream.channels,
-            sample_rate_hz=stream.rate,
-            duration_header_ms=header_ms,
-            duration_decoded_ms=decoded_ms,
-            bad_packets=tally.bad_packets,
-            status="partial" if reasons else "ok",
-            status_reason="; ".join(reasons) or None,
-        )
+    with opened_file(path) as file:
+        decoder = _Decoder(path, file, limits)
+        try:
+            return decoder.run()
+        except MemoryError as error:
+            raise LibrarianError(f"{path} takes more memory than there is", "lower `[audio] max_hours`") from error
 
 
 def header_duration_ms(path: Path) -> int | None:
@@ -87,147 +74,187 @@ def header_duration_ms(path: Path) -> int | None:
     For the totals of progress bars only: `decode` is where an unreadable file gets its error.
     """
     try:
-        with _opened(path) as container:
-            return _header_ms(container, _audio_stream(container, path))
+        with opened_file(path) as file, open_container(FilePart(file, 0), path) as container:
+            return header_ms(container, choose_stream(container, path))
     except LibrarianError:
         return None
 
 
-@dataclass
-class _Tally:
-    good_packets: int = 0
-    bad_packets: int = 0
-    read_errors: list[str] = field(default_factory=list)
+class _Decoder:
+    """One file on its way to samples."""
 
-    def reasons(self) -> list[str]:
-        damaged = [f"{self.bad_packets} damaged packets were skipped"] if self.bad_packets else []
-        return damaged + [f"reading ended early ({error})" for error in self.read_errors]
+    def __init__(self, path: Path, file: BinaryIO, limits: AudioSettings) -> None:
+        self._path = path
+        self._file = file
+        self._limits = limits
+        self._buffer = SampleBuffer(int(limits.max_hours * 3_600 * SAMPLE_RATE_HZ))
+        self._mixdown = Mixdown(self._buffer)
+        self._damage = Damage()
+        self._account = Account()
+        self._native_bytes = 0
+        self._n_good = 0
+        self._run = 0
+        self._longest_run = 0
+        self._unusable: str | None = None
 
+    def run(self) -> DecodedAudio:
+        facts: tuple[str, int, int] | None = None
+        for start, structure in _parts(self._file):
+            if facts is None:
+                facts = self._part(start, structure)
+                if facts is None:
+                    return _without_audio(self._account.stated_ms)
+            else:
+                self._joined_part(start, structure)
+            if self._account.stopped:
+                break
+        assert facts is not None
+        return self._result(*facts)
 
-class _Resampler:
-    """Frames to blocks of samples. The format may change midway, as where files were joined end to end."""
-
-    def __init__(self) -> None:
-        self._resampler: AudioResampler | None = None
-        self._format: tuple[str, str, int] | None = None
-
-    def add(self, frame: AudioFrame) -> list[Samples]:
-        frame_format = (frame.format.name, frame.layout.name, frame.sample_rate)
-        blocks = self.flush() if frame_format != self._format else []
-        if self._resampler is None:
-            self._resampler = AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE_HZ, options=MIX_WITHOUT_GAIN)
-            self._format = frame_format
-        # The resampler refuses times that jump, which they do after damage; the samples follow each other anyway.
-        frame.pts = None
+    def _joined_part(self, start: int, structure: Structure) -> None:
         try:
-            return blocks + _blocks(self._resampler.resample(frame))
-        except av.error.FFmpegError:
-            # It refuses everything after a frame that it can't take, even to be flushed.
-            self._resampler = None
-            raise
+            self._part(start, structure)
+        except SourceError:
+            at = self._mixdown.end_s
+            self._damage.other(f"what was joined on at {at:.1f} s can't be read as audio")
 
-    def flush(self) -> list[Samples]:
-        if self._resampler is None:
-            return []
-        blocks = _blocks(self._resampler.resample(None))
-        self._resampler = None
-        return blocks
+    def _part(self, start: int, structure: Structure) -> tuple[str, int, int] | None:
+        """Decodes one of the files that may be joined in this one; None where it has no audio stream."""
+        part = FilePart(self._file, start, structure.ends_at)
+        with open_container(part, self._path, structure.ignores_length) as container:
+            stream = choose_stream(container, self._path)
+            header = mp3_header(self._file) if container.format.name == "mp3" else None
+            stated = self._account.add(container, stream, structure, covers_whole_file(header, self._file))
+            if stream is None:
+                return None
+            if stream.codec_context.name == "flac":
+                # Its checksums tell damage that would be decoded to noise otherwise.
+                stream.codec_context.options = {"err_detect": "crccheck+explode"}
+            self._packets(container, stream, self._placement(container, header, stated))
+            return stream.codec_context.codec.canonical_name, stream.channels, stream.rate
 
+    def _placement(self, container: InputContainer, header: Mp3Header | None, stated_s: float | None) -> Placement:
+        if container.format.name in COUNTED_FORMATS:
+            return CountedPlacement(self._mixdown, self._damage, self._file, header, stated_s)
+        start_s = container.start_time / MICROSECONDS if container.start_time is not None else None
+        return TimedPlacement(self._mixdown, self._damage, start_s, stated_s)
 
-def _blocks(frames: list[AudioFrame]) -> list[Samples]:
-    return [frame.to_ndarray().reshape(-1).astype(np.float32, copy=False) for frame in frames]
+    def _packets(self, container: InputContainer, stream: AudioStream, placement: Placement) -> None:
+        for packet, following in _with_following(self._demuxed(container, stream)):
+            try:
+                frames = packet.decode()
+            except (av.error.FFmpegError, ValueError, OverflowError):
+                self._bad(placement, packet)
+                continue
+            if wrong := next(filter(None, map(unusable, frames)), None):
+                self._unusable = wrong
+                self._bad(placement, packet)
+                continue
+            placement.good(packet, frames, following)
+            if packet.size:
+                self._n_good += 1
+                self._run += 1
+                self._longest_run = max(self._longest_run, self._run)
+            for frame in frames:
+                self._add(frame, placement, packet)
+            end_s = placement.end_s(packet)
+            if end_s is not None:
+                self._account.last_packet_ms = round(min(max(end_s * 1_000, 0), MAX_MS))
+            if self._is_over_limits():
+                break
+        placement.finish()
+        self._mixdown.flush()
 
+    def _add(self, frame: AudioFrame, placement: Placement, packet: "av.Packet[AudioStream]") -> None:
+        self._native_bytes += frame.samples * frame.layout.nb_channels * frame.format.bytes
+        try:
+            self._mixdown.add(frame)
+        except (av.error.FFmpegError, ValueError):
+            self._bad(placement, packet)
 
-@contextmanager
-def _opened(path: Path) -> Iterator[InputContainer]:
-    try:
-        with path.open("rb") as file, _container(file, path) as container:
-            yield container
-    except OSError as error:
-        raise LibrarianError(f"{path} can't be read ({error.strerror})", "check that it is there and may be read") from error
+    def _bad(self, placement: Placement, packet: "av.Packet[AudioStream]") -> None:
+        placement.bad(packet)
+        self._run = 0
 
+    def _demuxed(self, container: InputContainer, stream: AudioStream) -> "Iterator[av.Packet[AudioStream]]":
+        try:
+            yield from container.demux(stream)
+        except av.error.FFmpegError as error:
+            what = error.strerror or type(error).__name__
+            self._damage.other(f"reading ended early at {self._mixdown.end_s:.1f} s ({what})")
 
-def _container(file: BinaryIO, path: Path) -> InputContainer:
-    if os.fstat(file.fileno()).st_size == 0:
-        raise SourceError(f"{path} is empty (0 bytes)", "copy or download it again")
-    try:
-        # A file object, as FFmpeg would take a name such as `Ep: 5.mp3` for an address. Tags may be in any encoding.
-        return av.open(file, mode="r", metadata_errors="ignore", container_options=ONLY_THIS_FILE)
-    except av.error.FFmpegError as error:
-        raise _not_audio(path) from error
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        # A damaged header sent the reader to a place before the file's beginning.
-        raise _not_audio(path) from error
+    def _is_over_limits(self) -> bool:
+        if self._buffer.is_full:
+            self._account.stopped = f"only the first {self._limits.max_hours:g} hours were decoded (`[audio] max_hours`)"
+        elif self._native_bytes > self._limits.max_decoded_gb * 1e9:
+            limit = f"{self._limits.max_decoded_gb:g} GB"
+            self._account.stopped = (
+                f"decoding was stopped at {self._mixdown.end_s:.1f} s, after {limit} (`[audio] max_decoded_gb`)"
+            )
+        return self._account.stopped is not None
 
-
-def _not_audio(path: Path) -> SourceError:
-    with path.open("rb") as file:
-        head = file.read(512).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if head.startswith((b"<!doctype html", b"<html")):
-        return SourceError(
-            f"{path} is a web page, not audio", "the download gave a page instead of the file: fetch it again"
+    def _result(self, codec: str, channels: int, rate_hz: int) -> DecodedAudio:
+        self._refuse_next_to_nothing()
+        decoded_ms = to_ms(self._buffer.size)
+        reasons = self._damage.reasons() + self._account.reasons(decoded_ms)
+        notes = self._account.notes
+        if self._mixdown.cancelled_s:
+            seconds = f"{self._mixdown.cancelled_s:.1f} s"
+            notes = [*notes, f"for {seconds} the channels cancel each other out, and the loudest was taken alone"]
+        return DecodedAudio(
+            samples=self._buffer.take(),
+            codec=codec,
+            channels=channels,
+            sample_rate_hz=rate_hz,
+            duration_header_ms=self._account.stated_ms,
+            duration_last_packet_ms=self._account.last_packet_ms,
+            duration_decoded_ms=decoded_ms,
+            bad_packets=self._damage.bad_packets,
+            status="partial" if reasons else "ok",
+            status_reason="; ".join([*reasons, *notes]) or None,
         )
-    return SourceError(f"{path} can't be read as audio", "replace it with a good copy, or remove it")
+
+    def _refuse_next_to_nothing(self) -> None:
+        by_chance = self._damage.bad_packets > self._n_good and self._longest_run < LONGEST_CHANCE_RUN
+        if self._buffer.size and self._n_good and not by_chance:
+            return
+        because = f" ({self._unusable})" if self._unusable else ""
+        raise SourceError(
+            f"{self._path} holds next to nothing that can be decoded{because}", "replace it with a good copy, or remove it"
+        )
 
 
-def _audio_stream(container: InputContainer, path: Path) -> AudioStream | None:
-    stream = container.streams.best("audio")
-    if isinstance(stream, AudioStream):
-        return stream
-    if container.streams.audio:
-        # Noise can pass for a stream of some codec, of which no packet then makes sense.
-        raise _not_audio(path)
-    return None
+def _parts(file: BinaryIO) -> Iterator[tuple[int, Structure]]:
+    """The files that were joined in this one: where each begins, and what it states."""
+    start = 0
+    for _ in range(MOST_PARTS):
+        structure = examine(file, start)
+        yield start, structure
+        if structure.ends_at is None or structure.ends_at <= start:
+            return
+        start = structure.ends_at
 
 
-def _header_ms(container: InputContainer, stream: AudioStream | None) -> int | None:
-    if stream is not None and stream.duration is not None and stream.time_base is not None:
-        return round(stream.duration * stream.time_base * 1_000)
-    if container.duration is not None:
-        return round(container.duration / MICROSECONDS_PER_MS)
-    return None
+def _with_following(
+    packets: "Iterator[av.Packet[AudioStream]]",
+) -> "Iterator[tuple[av.Packet[AudioStream], av.Packet[AudioStream] | None]]":
+    before: av.Packet[AudioStream] | None = None
+    for packet in packets:
+        if before is not None:
+            yield before, packet
+        before = packet
+    if before is not None:
+        yield before, None
 
 
-def _decode_stream(container: InputContainer, stream: AudioStream) -> tuple[Samples, _Tally]:
-    tally = _Tally()
-    resampler = _Resampler()
-    blocks: list[Samples] = []
-    for packet in _packets(container, stream, tally):
-        try:
-            for frame in packet.decode():
-                blocks += resampler.add(frame)
-            tally.good_packets += 1
-        except av.error.FFmpegError:
-            tally.bad_packets += 1
-    blocks += resampler.flush()
-    return np.concatenate(blocks) if blocks else np.zeros(0, np.float32), tally
-
-
-def _packets(container: InputContainer, stream: AudioStream, tally: _Tally) -> "Iterator[av.Packet[AudioStream]]":
-    try:
-        yield from container.demux(stream)
-    except av.error.FFmpegError as error:
-        tally.read_errors.append(error.strerror or type(error).__name__)
-
-
-def _duration_reasons(header_ms: int | None, decoded_ms: int) -> list[str]:
-    if header_ms is None:
-        return []
-    tolerance_ms = max(DURATION_TOLERANCE_MS, DURATION_TOLERANCE_SHARE * header_ms)
-    if abs(decoded_ms - header_ms) <= tolerance_ms:
-        return []
-    return [f"the header says {header_ms / 1_000:.1f} s, {decoded_ms / 1_000:.1f} s could be decoded"]
-
-
-def _without_audio(header_ms: int | None) -> DecodedAudio:
+def _without_audio(header_duration: int | None) -> DecodedAudio:
     return DecodedAudio(
-        samples=np.zeros(0, np.float32),
+        samples=np.zeros(0, np.int16),
         codec="",
         channels=0,
         sample_rate_hz=0,
-        duration_header_ms=header_ms,
+        duration_header_ms=header_duration,
+        duration_last_packet_ms=None,
         duration_decoded_ms=0,
         bad_packets=0,
         status="no_audio",

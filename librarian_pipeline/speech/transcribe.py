@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
 from librarian_pipeline.settings import WhisperSettings
-from librarian_pipeline.speech.decode import SAMPLE_RATE_HZ
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ
 from librarian_pipeline.speech.weights import resolve_whisper, whisper_digest
 
 # One pass at temperature 0, so that a rerun gives the same text; no carried-over text, which is what loops grow from; words,

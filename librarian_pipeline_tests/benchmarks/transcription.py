@@ -4,9 +4,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from librarian_pipeline.settings import WhisperSettings
+import numpy as np
+import numpy.typing as npt
+
+from librarian_pipeline.settings import AudioSettings, WhisperSettings
 from librarian_pipeline.speech.decode import decode
-from librarian_pipeline.speech.transcribe import DECODING, Samples
+from librarian_pipeline.speech.samples import as_float
+from librarian_pipeline.speech.transcribe import DECODING
 from librarian_pipeline.speech.transcript import transcribe_file
 from librarian_pipeline.speech.weights import resolve_whisper
 from librarian_pipeline_tests.benchmarks.measuring import Line, compare
@@ -19,9 +23,8 @@ LANGUAGE = "en"
 def run(quick: bool) -> list[Line]:
     settings = WhisperSettings(model="tiny.en" if quick else "base")
     reference = _bare_model(settings)
-    # Both models are loaded before the clock starts, and the same samples must give the same text. faster-whisper's own
-    # decoder rounds samples to 16 bits, which can move a boundary between segments.
-    assert _ours(settings) == _reference(reference, decode(AUDIO).samples, settings)
+    # Both models are loaded before the clock starts, and the same samples must give the same text.
+    assert _ours(settings) == _reference(reference, as_float(decode(AUDIO, AudioSettings()).samples), settings)
     return [
         compare(
             "transcription against faster-whisper alone",
@@ -42,11 +45,11 @@ def _bare_model(settings: WhisperSettings) -> Any:
 
 
 def _ours(settings: WhisperSettings) -> list[str]:
-    texts: list[str] = transcribe_file(AUDIO, AUDIO.stem, LANGUAGE, settings).column("text").to_pylist()
+    texts: list[str] = transcribe_file(AUDIO, AUDIO.stem, LANGUAGE, settings, AudioSettings()).column("text").to_pylist()
     return texts
 
 
-def _reference(model: Any, audio: str | Samples, settings: WhisperSettings) -> list[str]:
+def _reference(model: Any, audio: "str | npt.NDArray[np.float32]", settings: WhisperSettings) -> list[str]:
     segments, _ = model.transcribe(audio, language=LANGUAGE, beam_size=settings.beam_size, **DECODING)
     return [segment.text.strip() for segment in segments]
 

@@ -1,12 +1,14 @@
 """What bad input gets: one clear line that names the file and the fix, while the rest goes on and nothing is lost."""
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import SAMPLE, copy_sources, environment, run_librarian
+from librarian_pipeline_tests.speech.sounds import mp3
 
 
 @pytest.fixture
@@ -78,6 +80,39 @@ def test_audio_that_is_no_audio_is_named_and_the_other_episodes_go_on(small: Pat
     catalogue = {row["episode_id"]: row for row in workspace.warehouse.read("episodes").to_pylist()}
     assert catalogue["ep99"]["status"] == "unreadable"
     assert catalogue["ep06"]["status"] == "ok"
+
+
+def test_audio_that_is_still_being_written_is_deferred_and_taken_up_by_a_later_run(small: Path) -> None:
+    audio = small / "audio" / "ep99.mp3"
+    stop = threading.Event()
+    (small / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n[whisper]\nmodel = "tiny.en"\n')
+
+    def write() -> None:
+        while not stop.is_set():
+            with audio.open("ab") as file:
+                file.write(b"<html>")
+            stop.wait(0.1)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        result = run_librarian("run", "--home", str(small))
+    finally:
+        stop.set()
+        writer.join()
+    assert result.returncode == 0, result.stderr
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("deferred: ")]
+    assert line.startswith("deferred: ep99: ")
+    assert "ep99.mp3 is still being written" in line
+    workspace = Workspace.open(small)
+    catalogue = {row["episode_id"]: row["status"] for row in workspace.warehouse.read("episodes").to_pylist()}
+    assert catalogue["ep99"] == "deferred"
+    assert workspace.warehouse.failure("transcripts", "ep99") is None
+    audio.unlink()
+    mp3(audio, seconds=2)
+    assert run_librarian("run", "--home", str(small)).returncode == 0
+    catalogue = {row["episode_id"]: row["status"] for row in workspace.warehouse.read("episodes").to_pylist()}
+    assert catalogue["ep99"] in ("ok", "no_speech")
 
 
 def test_audio_that_breaks_later_leaves_its_transcript(sample_copy: Workspace) -> None:

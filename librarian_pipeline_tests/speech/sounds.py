@@ -5,12 +5,35 @@ from pathlib import Path
 import av
 import numpy as np
 
+from librarian_pipeline.settings import AudioSettings
+from librarian_pipeline.speech.decode import DecodedAudio, decode
+
 # "The river froze twice in nineteen sixty three."
 SPOKEN = Path(__file__).parent / "spoken.opus"
 
 
 def tone(seconds: float, rate_hz: int = 16_000) -> np.ndarray:
     return (0.3 * np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate_hz)) / rate_hz)).astype(np.float32)
+
+
+def decoded(path: Path, **limits: float) -> DecodedAudio:
+    return decode(path, AudioSettings.model_validate(limits))
+
+
+def mp3(path: Path, seconds: float = 20, rate_hz: int = 44_100, channels: int = 2) -> Path:
+    return write_tone(path, "mp3", "libmp3lame", rate_hz, channels, seconds)
+
+
+def write_sound(path: Path, sound: np.ndarray, container: str, codec: str, rate_hz: int, layout: str = "mono") -> Path:
+    """`sound` in [-1, 1]: one row of samples for every channel."""
+    samples = np.ascontiguousarray((np.atleast_2d(sound) * 32_767).astype(np.int16).T).reshape(1, -1)
+    with path.open("wb") as file, av.open(file, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=rate_hz, layout=layout)
+        frame = av.AudioFrame.from_ndarray(samples, format="s16", layout=layout)
+        frame.sample_rate = rate_hz
+        output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    return path
 
 
 def write_tone(path: Path, container: str, codec: str, rate_hz: int, channels: int, seconds: float, **metadata: str) -> Path:

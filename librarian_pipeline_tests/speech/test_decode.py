@@ -1,12 +1,12 @@
-import wave
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from librarian_pipeline.errors import LibrarianError, SourceError
-from librarian_pipeline.speech.decode import SAMPLE_RATE_HZ, decode, header_duration_ms
-from librarian_pipeline_tests.speech.sounds import write_picture, write_tone
+from librarian_pipeline.speech.decode import header_duration_ms
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ
+from librarian_pipeline_tests.speech.sounds import decoded, mp3, write_picture, write_tone
 
 FORMATS = {
     "8 kHz mono wav": ("wav", "pcm_s16le", 8_000, 1, "pcm_s16le"),
@@ -23,44 +23,43 @@ def loudest_hz(samples: np.ndarray) -> float:
     return float(np.abs(np.fft.rfft(samples)).argmax() * SAMPLE_RATE_HZ / samples.size)
 
 
-def mp3(path: Path, seconds: float = 20, rate_hz: int = 44_100, channels: int = 2) -> Path:
-    return write_tone(path, "mp3", "libmp3lame", rate_hz, channels, seconds)
-
-
 @pytest.mark.parametrize(("container", "codec", "rate_hz", "channels", "codec_name"), FORMATS.values(), ids=FORMATS)
 def test_every_usual_format_becomes_the_same_16_khz_mono_sound(tmp_path, container, codec, rate_hz, channels, codec_name):
-    audio = decode(write_tone(tmp_path / "sound", container, codec, rate_hz, channels, 5))
+    audio = decoded(write_tone(tmp_path / "sound", container, codec, rate_hz, channels, 5))
     assert (audio.status, audio.status_reason, audio.bad_packets) == ("ok", None, 0)
     assert (audio.codec, audio.sample_rate_hz, audio.channels) == (codec_name, rate_hz, channels)
-    assert audio.samples.dtype == np.float32
+    assert audio.samples.dtype == np.int16
     assert audio.samples.ndim == 1
     assert audio.samples.size == pytest.approx(5 * SAMPLE_RATE_HZ, rel=0.02)
     assert loudest_hz(audio.samples) == pytest.approx(440, abs=1)
-    assert np.abs(audio.samples).max() == pytest.approx(0.3, abs=0.03)
+    assert np.abs(audio.samples / 32_768).max() == pytest.approx(0.3, abs=0.03)
     assert audio.duration_decoded_ms == round(audio.samples.size / 16)
     assert audio.duration_header_ms == pytest.approx(5_000, abs=100)
 
 
 def test_not_a_sample_is_lost_at_the_end(tmp_path):
-    audio = decode(write_tone(tmp_path / "sound.wav", "wav", "pcm_s16le", 8_000, 1, 5))
+    audio = decoded(write_tone(tmp_path / "sound.wav", "wav", "pcm_s16le", 8_000, 1, 5))
     assert audio.samples.size == 5 * SAMPLE_RATE_HZ
 
 
-@pytest.mark.parametrize("name", ["Ep: 5.mp3", "díl č. 7 – žluťoučký kůň.mp3", "http:x.mp3"])
-def test_names_with_colons_and_accents_are_only_names(tmp_path, name):
-    assert decode(mp3(tmp_path / name, seconds=3)).status == "ok"
+NAMES = ["Ep: 5.mp3", "díl č. 7 – žluťoučký kůň.mp3", "di\u0301l.mp3", "http:x.mp3", "-i x.mp3", " .mp3"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_with_colons_accents_and_leading_dashes_are_only_names(tmp_path, name):
+    assert decoded(mp3(tmp_path / name, seconds=3)).status == "ok"
 
 
 def test_tags_in_another_encoding_are_no_obstacle(tmp_path):
     path = write_tone(tmp_path / "a.flac", "flac", "flac", 16_000, 1, 3, title="XXXX")
     path.write_bytes(path.read_bytes().replace(b"XXXX", b"\xe9\xe8\xec\xff"))
-    assert decode(path).status == "ok"
+    assert decoded(path).status == "ok"
 
 
 def test_a_tag_at_the_end_of_an_mp3_is_not_damage(tmp_path):
     path = mp3(tmp_path / "a.mp3", seconds=3)
     path.write_bytes(path.read_bytes() + b"TAG" + bytes(125))
-    assert decode(path).status == "ok"
+    assert decoded(path).status == "ok"
 
 
 def test_damage_in_the_middle_costs_only_the_damaged_packets(tmp_path):
@@ -69,18 +68,18 @@ def test_damage_in_the_middle_costs_only_the_damaged_packets(tmp_path):
     middle = len(whole) // 2
     noise = np.random.default_rng(1).bytes(2_000)
     path.write_bytes(whole[:middle] + noise + whole[middle:])
-    audio = decode(path)
+    audio = decoded(path)
     assert audio.status == "partial"
     assert audio.bad_packets > 0
-    assert f"{audio.bad_packets} damaged packets" in (audio.status_reason or "")
-    assert audio.duration_decoded_ms > 19_500
+    assert (audio.status_reason or "").endswith("of damaged audio at 00:10 were replaced by silence")
+    assert audio.duration_decoded_ms == pytest.approx(20_000, abs=30)
 
 
 def test_a_cut_file_whose_header_promises_more_is_partial_and_says_how_much_is_there(tmp_path):
     path = mp3(tmp_path / "a.mp3")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    audio = decode(path)
+    audio = decoded(path)
     assert (audio.status, audio.bad_packets, audio.duration_header_ms) == ("partial", 0, 20_000)
     assert audio.status_reason == "the header says 20.0 s, 10.0 s could be decoded"
 
@@ -88,9 +87,9 @@ def test_a_cut_file_whose_header_promises_more_is_partial_and_says_how_much_is_t
 def test_files_joined_end_to_end_are_decoded_to_the_end_though_their_formats_differ(tmp_path):
     first, second = mp3(tmp_path / "a.mp3"), mp3(tmp_path / "b.mp3", rate_hz=22_050, channels=1)
     first.write_bytes(first.read_bytes() + second.read_bytes())
-    audio = decode(first)
+    audio = decoded(first)
     assert audio.duration_decoded_ms == pytest.approx(40_000, abs=200)
-    assert audio.status == "partial"
+    assert (audio.status, audio.status_reason) == ("ok", None)
     assert loudest_hz(audio.samples[-10 * SAMPLE_RATE_HZ :]) == pytest.approx(440, abs=1)
 
 
@@ -100,7 +99,7 @@ def test_files_joined_end_to_end_are_decoded_to_the_end_though_their_formats_dif
     ids=["silent film", "picture"],
 )
 def test_a_file_without_an_audio_stream_is_no_audio(tmp_path, container, codec, pixels, n_frames):
-    audio = decode(write_picture(tmp_path / "a.mp4", container, codec, pixels, n_frames))
+    audio = decoded(write_picture(tmp_path / "a.mp4", container, codec, pixels, n_frames))
     assert audio.status == "no_audio"
     assert audio.status_reason == "the file has no audio stream"
     assert audio.samples.size == audio.duration_decoded_ms == audio.channels == 0
@@ -122,14 +121,6 @@ def caf_whose_header_points_before_its_beginning(path: Path) -> None:
     path.write_bytes(whole[:100] + noise + whole[100:])
 
 
-def wav_with_channels_that_cannot_be_mixed(path: Path) -> None:
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(49)
-        file.setsampwidth(2)
-        file.setframerate(16_000)
-        file.writeframes(bytes(49 * 2 * 16_000))
-
-
 UNREADABLE = {
     "empty": lambda path: path.write_bytes(b""),
     "noise": lambda path: path.write_bytes(np.random.default_rng(0).bytes(200_000)),
@@ -138,7 +129,6 @@ UNREADABLE = {
     "text": lambda path: path.write_bytes(b"Hello there.\n" * 100),
     "only a tag": lambda path: path.write_bytes(b"ID3\x04\0\0\0\0\x02\x01" + bytes(257)),
     "wav without samples": wav_without_samples,
-    "wav with 49 channels": wav_with_channels_that_cannot_be_mixed,
     "m4a cut before its index": m4a_cut_before_its_index,
     "caf with a damaged header": caf_whose_header_points_before_its_beginning,
 }
@@ -149,7 +139,7 @@ def test_what_is_no_audio_is_one_line_that_names_the_file_and_a_fix(tmp_path, ma
     path = tmp_path / "ep01.mp3"
     make(path)
     with pytest.raises(SourceError) as caught:
-        decode(path)
+        decoded(path)
     assert str(path) in caught.value.message
     assert caught.value.fix
     assert "\n" not in str(caught.value)
@@ -159,9 +149,9 @@ def test_an_empty_file_and_a_web_page_are_called_that(tmp_path):
     (tmp_path / "a.mp3").write_bytes(b"")
     (tmp_path / "b.mp3").write_bytes(b"<html>404</html>")
     with pytest.raises(SourceError, match="0 bytes"):
-        decode(tmp_path / "a.mp3")
+        decoded(tmp_path / "a.mp3")
     with pytest.raises(SourceError, match="web page"):
-        decode(tmp_path / "b.mp3")
+        decoded(tmp_path / "b.mp3")
 
 
 def test_a_playlist_cannot_pull_in_another_file(tmp_path):
@@ -169,12 +159,12 @@ def test_a_playlist_cannot_pull_in_another_file(tmp_path):
     playlist = tmp_path / "a.mp3"
     playlist.write_text("ffconcat version 1.0\nfile private.mp3\n")
     with pytest.raises(SourceError):
-        decode(playlist)
+        decoded(playlist)
 
 
 def test_a_file_that_is_not_there_may_be_tried_again(tmp_path):
     with pytest.raises(LibrarianError, match="can't be read") as caught:
-        decode(tmp_path / "gone.mp3")
+        decoded(tmp_path / "gone.mp3")
     assert not isinstance(caught.value, SourceError)
 
 

@@ -11,8 +11,9 @@ import pytest
 from faster_whisper.transcribe import Segment, Word
 
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
-from librarian_pipeline.settings import WhisperSettings
-from librarian_pipeline.speech.decode import SAMPLE_RATE_HZ, decode
+from librarian_pipeline.settings import AudioSettings, WhisperSettings
+from librarian_pipeline.speech.decode import decode
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, as_float
 from librarian_pipeline.speech.transcribe import Transcriber, recipe, segment_rows
 from librarian_pipeline.storage.schemas import TRANSCRIPTS
 from librarian_pipeline_tests.speech.sounds import SPOKEN, tone
@@ -37,7 +38,7 @@ def base() -> Transcriber:
 
 @pytest.fixture(scope="module")
 def spoken() -> np.ndarray:
-    return decode(SPOKEN).samples
+    return as_float(decode(SPOKEN, AudioSettings()).samples)
 
 
 def segment(start: float, end: float, text: str = " Words.", words: list[Word] | None = None) -> Segment:
