@@ -1,6 +1,7 @@
 """The catalogue: what the archive knows of each episode, in one row."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.archive.notes import FrontMatter, read_front_matter
+from librarian_pipeline.archive.tags import read_tags
 from librarian_pipeline.errors import SourceError
 from librarian_pipeline.storage.schemas import EPISODES
 
@@ -51,6 +53,15 @@ def build_catalogue(
 
 
 def _header(files: EpisodeFiles) -> FrontMatter:
+    """What the notes say; title and date as in the tags of the audio where the notes have none."""
+    header = _front_matter(files)
+    if files.audio is None or (header.title and header.published_at):
+        return header
+    tags = read_tags(files.audio)
+    return replace(header, title=header.title or tags.title, published_at=header.published_at or tags.published_at)
+
+
+def _front_matter(files: EpisodeFiles) -> FrontMatter:
     if files.notes is None:
         return FrontMatter()
     try:

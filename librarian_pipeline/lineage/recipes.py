@@ -49,7 +49,10 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
         case "audio":
             return {"av": version("av")}
         case "notes":
-            return {"py3langid": version("py3langid")}
+            from_tags = files is not None and files.notes is None and files.audio is not None
+            return {"py3langid": version("py3langid"), **({"mutagen": version("mutagen")} if from_tags else {})}
+        case "episodes":
+            return {"mutagen": version("mutagen")}
         case "transcripts":
             return _transcript_recipe(settings, files)
         case "chunks":
@@ -76,5 +79,8 @@ def _transcript_recipe(settings: Settings, files: EpisodeFiles | None) -> Recipe
     if source == "audio":
         return {"source": source, **transcribe.recipe(settings.whisper)}
     if source == "published":
-        return {"source": source, "py3langid": version("py3langid")}
+        # Without audio there is no other edition to compare with.
+        has_audio = files is not None and files.audio is not None
+        gap = {"max_edition_gap_s": settings.checks.max_edition_gap_s} if has_audio else {}
+        return {"source": source, "py3langid": version("py3langid"), **gap}
     return {"source": source}

@@ -48,7 +48,7 @@ def test_captions_of_two_rolling_lines_say_each_line_once(tmp_path: Path) -> Non
 
 
 def test_captions_that_grow_word_by_word_become_one_sentence(tmp_path: Path) -> None:
-    spoken = "The kettle went cold.".split()
+    spoken = ["The", "kettle", "went", "cold."]
     found = [(f"00:0{i}.000", f"00:0{i + 1}.000", " ".join(spoken[: i + 1])) for i in range(4)]
     transcript = read(tmp_path, vtt(*found))
     assert cues(transcript) == [(0, 4_000, None, "The kettle went cold.")]
