@@ -31,7 +31,6 @@ _FENCE_ENDS = frozenset({"---", "..."})
 # `key: value` that is all on one line, and what YAML would take for the start of something else than text.
 _PAIR = re.compile(r"(?P<key>[A-Za-z_][\w -]*?)[ \t]*:[ \t]+(?P<value>\S.*)")
 _YEAR_FIRST = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})")
-_CONTINUED = re.compile(r"[ \t]+\S")
 _YAML_ENDS = {'"': '"', "'": "'", "[": "]", "{": "}"}
 _QUOTED_OR_BRACKETED = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[.*\]|\{.*\})(?:\s+\#.*)?""")
 _NOT_TEXT_IN_YAML = re.compile(r"[*&!%@`]|- ")
@@ -192,8 +191,7 @@ def _quoted(block: str) -> str:
     lines = [line.replace("\t", "  ") for line in block.split("\n")]
     for index, line in enumerate(lines):
         match = _PAIR.fullmatch(line.rstrip())
-        continued = index + 1 < len(lines) and _CONTINUED.match(lines[index + 1])
-        if match and not continued and _needs_quotes(match["value"]):
+        if match and _needs_quotes(match["value"]):
             value = match["value"].replace("'", "''")
             lines[index] = f"{match['key']}: '{value}'"
     return "\n".join(lines)

@@ -71,6 +71,19 @@ def test_captions_that_repeat_half_their_words_keep_each_word_once_and_do_not_ov
     ]
 
 
+def test_one_word_that_is_said_twice_is_no_repetition_even_among_rolling_captions(tmp_path: Path) -> None:
+    transcript = read(
+        tmp_path,
+        vtt(
+            ("00:00.000", "00:02.000", "we boiled the water"),
+            ("00:02.000", "00:04.000", "the water was very"),
+            ("00:04.000", "00:06.000", "was very hard to find"),
+            ("00:06.000", "00:08.000", "find out why"),
+        ),
+    )
+    assert texts(transcript) == ["we boiled the water", "was very", "hard to find", "find out why"]
+
+
 def test_a_file_in_which_one_cue_happens_to_begin_as_another_ended_keeps_all_words(tmp_path: Path) -> None:
     transcript = read(
         tmp_path,
