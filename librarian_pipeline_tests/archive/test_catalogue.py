@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from mutagen.id3 import ID3, TDRC, TIT2
 
-from librarian_pipeline.archive.catalogue import NOTES_ONLY, build_catalogue
+from librarian_pipeline.archive.catalogue import NOTES_ONLY, SILENT_TRANSCRIPT, build_catalogue
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, EPISODES, TRANSCRIPTS
 
@@ -64,6 +64,11 @@ def test_an_episode_with_only_a_published_transcript_is_ok():
 
 def test_an_episode_with_only_notes_has_no_audio():
     assert status() == ("no_audio", NOTES_ONLY)
+
+
+def test_an_episode_whose_published_transcript_holds_no_speech_is_no_speech():
+    (row,) = catalogue(EpisodeFiles("ep01", None, None, Path("ep01.vtt")))
+    assert (row["status"], row["status_reason"]) == ("no_speech", SILENT_TRANSCRIPT)
 
 
 def test_audio_in_which_nobody_speaks_is_no_speech():
