@@ -132,6 +132,7 @@ class Workspace:
         if item.asset == "gold_set":
             return {"gold_set.json": self._sha256(self.archive.gold_path)}
         if item.asset == "episodes":
+            # Tags need no entry: they change only with the audio's digest, which is a column of its input `audio`.
             headers = {f"front matter[{id}]": self._header(files.notes) for id, files in discovery.episodes.items()}
             return {**headers, "unreadable files": fingerprint(self._source_failures(discovery.episodes, discovery))}
         if item.partition is None:
@@ -141,7 +142,9 @@ class Workspace:
             case "audio":
                 return {"file": self._sha256(files.audio), "name": files.audio.name if files.audio else ABSENT}
             case "notes":
-                return {"file": self._sha256(files.notes)}
+                # Without notes, the chapters in the audio's tags stand in for them.
+                chapters = {"tags": self._sha256(files.audio)} if files.notes is None and files.audio is not None else {}
+                return {"file": self._sha256(files.notes), **chapters}
             case "transcripts":
                 source = transcript_source(files, self.settings)
                 if source == "none":

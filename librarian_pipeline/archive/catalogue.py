@@ -1,6 +1,7 @@
 """The catalogue: what the archive knows of each episode, in one row."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -8,9 +9,11 @@ import pyarrow.compute as pc
 
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.archive.notes import FrontMatter, read_front_matter
+from librarian_pipeline.archive.tags import read_tags
 from librarian_pipeline.errors import SourceError
 from librarian_pipeline.storage.schemas import EPISODES
 
+SILENT_TRANSCRIPT = "the published transcript says that nobody speaks"
 NOTES_ONLY = "neither audio nor a published transcript: only its notes can be searched"
 
 
@@ -33,7 +36,7 @@ def build_catalogue(
         header = _header(files)
         transcript = spoken.get(episode_id)
         audio_row = audio_rows.get(episode_id)
-        status, reason = _status(audio_row, transcript is not None, failures.get(episode_id))
+        status, reason = _status(files, audio_row, transcript is not None, failures.get(episode_id))
         rows.append(
             {
                 "episode_id": episode_id,
@@ -51,6 +54,15 @@ def build_catalogue(
 
 
 def _header(files: EpisodeFiles) -> FrontMatter:
+    """What the notes say; title and date as in the tags of the audio where the notes have none."""
+    header = _front_matter(files)
+    if files.audio is None or (header.title and header.published_at):
+        return header
+    tags = read_tags(files.audio)
+    return replace(header, title=header.title or tags.title, published_at=header.published_at or tags.published_at)
+
+
+def _front_matter(files: EpisodeFiles) -> FrontMatter:
     if files.notes is None:
         return FrontMatter()
     try:
@@ -59,11 +71,15 @@ def _header(files: EpisodeFiles) -> FrontMatter:
         return FrontMatter()
 
 
-def _status(audio_row: Mapping[str, Any] | None, has_speech: bool, failure: str | None) -> tuple[str, str | None]:
+def _status(
+    files: EpisodeFiles, audio_row: Mapping[str, Any] | None, has_speech: bool, failure: str | None
+) -> tuple[str, str | None]:
     if failure is not None:
         return "unreadable", failure
+    if audio_row is None and has_speech:
+        return "ok", None
     if audio_row is None:
-        return ("ok", None) if has_speech else ("no_audio", NOTES_ONLY)
+        return ("no_speech", SILENT_TRANSCRIPT) if files.published is not None else ("no_audio", NOTES_ONLY)
     if audio_row["status"] == "ok" and not has_speech:
         return "no_speech", "nobody speaks in the audio"
     return audio_row["status"], audio_row["status_reason"]

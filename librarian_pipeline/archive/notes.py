@@ -9,7 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
+from email.utils import parsedate_to_datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,13 @@ MIN_WORDS_TO_DETECT = 20
 
 _FENCE = "---"
 _FENCE_ENDS = frozenset({"---", "..."})
+# `key: value` that is all on one line, and what YAML would take for the start of something else than text.
+_PAIR = re.compile(r"(?P<key>[A-Za-z_][\w -]*?)[ \t]*:[ \t]+(?P<value>\S.*)")
+_YEAR_FIRST = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})")
+_YAML_ENDS = {'"': '"', "'": "'", "[": "]", "{": "}"}
+_QUOTED_OR_BRACKETED = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[.*\]|\{.*\})(?:\s+\#.*)?""")
+_NOT_TEXT_IN_YAML = re.compile(r"[*&!%@`]|- ")
+_COLON_OR_NUMBER_SIGN = re.compile(r":(?:\s|\Z)|\s#[^\s]")
 # YAML can escape one, and no file format can hold it.
 _HALF_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -42,7 +50,8 @@ _TIME_IN_HEADING = re.compile(rf"{_MARKED}|[-–—|·@]\s*{_BARE}\Z", re.IGNORE
 _TIME_IN_LINK = re.compile(rf"#t=(?:npt:)?(?:(?P<time>{_TIME})|(?P<seconds>[0-9]{{1,7}})s?(?![0-9:hm]))")
 
 _HTML_HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-_HTML_BREAK = re.compile(r"<(?:br|/p|/li|/div|/h[1-6]|/tr)\b[^<>]*>", re.IGNORECASE)
+_HTML_BREAK = re.compile(r"<(?:br|/?p|/?li|/?div|/?h[1-6]|/?tr|/?ul|/?ol)\b[^<>]*>", re.IGNORECASE)
+_HTML_CELL = re.compile(r"</?t[dh]\b[^<>]*>", re.IGNORECASE)
 _HTML_TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 
 # What is nested deeper than this is lost; the preset's 20 is reached by ten levels of lists.
@@ -154,7 +163,7 @@ def _parse_front_matter(block: str, path: Path) -> FrontMatter:
 def _front_matter_fields(block: str, path: Path) -> dict[str, yaml.Node]:
     """The values by key, as YAML nodes: Python values would turn `no` into False and `12:34` into 754."""
     try:
-        root = yaml.compose(block, Loader=yaml.BaseLoader)
+        root = yaml.compose(_quoted(block), Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         line = _line(error.problem_mark) if error.problem_mark else 1
         raise SourceError(
@@ -174,6 +183,29 @@ def _front_matter_fields(block: str, path: Path) -> dict[str, yaml.Node]:
     return {str(key.value).lower(): value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
 
 
+def _quoted(block: str) -> str:
+    """The block with quotes where people leave them out: `title: Part 2: The Sea`, `title: Episode #5`, `title: *Live*`.
+
+    Lines stay where they are, so that errors name the right one.
+    """
+    lines = [line.replace("\t", "  ") for line in block.split("\n")]
+    for index, line in enumerate(lines):
+        match = _PAIR.fullmatch(line.rstrip())
+        if match and _needs_quotes(match["value"]):
+            value = match["value"].replace("'", "''")
+            lines[index] = f"{match['key']}: '{value}'"
+    return "\n".join(lines)
+
+
+def _needs_quotes(value: str) -> bool:
+    if value[0] in "\"'[{":
+        # `"Tea" and "milk"` and `[Part 2] The sea` are text; what is never closed is a mistake to be told.
+        return _YAML_ENDS[value[0]] in value[1:] and not _QUOTED_OR_BRACKETED.fullmatch(value)
+    if value[0] in "|>":
+        return False
+    return bool(_NOT_TEXT_IN_YAML.match(value) or _COLON_OR_NUMBER_SIGN.search(value))
+
+
 def _one_value(node: yaml.Node | None, key: str, path: Path) -> yaml.ScalarNode | None:
     """The node of a key that takes one value; `None` where that is left empty."""
     if node is None:
@@ -186,10 +218,23 @@ def _one_value(node: yaml.Node | None, key: str, path: Path) -> yaml.ScalarNode 
 
 def _iso_date(node: yaml.ScalarNode, path: Path) -> str:
     try:
-        return datetime.fromisoformat(node.value.strip()).date().isoformat()
+        return _day(node.value.strip()).isoformat()
     except ValueError as error:
         message = f"{path.name}: line {_line(node.start_mark)}: {node.value!r} is not an ISO date"
         raise SourceError(message, "write it as year-month-day, such as 2024-03-05") from error
+
+
+def _day(text: str) -> date:
+    """The day of an ISO date, of one without leading zeros or with slashes, or of a date as in feeds.
+
+    Raises `ValueError` for anything else: `3/4/2024` is a day in March to some and in April to others.
+    """
+    if parts := _YEAR_FIRST.fullmatch(text):
+        return date(int(parts[1]), int(parts[2]), int(parts[3]))
+    try:
+        return datetime.fromisoformat(text).date()
+    except ValueError:
+        return parsedate_to_datetime(text).date()
 
 
 def _language_code(node: yaml.ScalarNode, path: Path) -> str:
@@ -242,7 +287,16 @@ def _inline_block(tokens: list[Token], *, is_heading: bool = False, keep_lines: 
 
 
 def _inline_text(children: Iterable[Token]) -> str:
-    return "".join(_inline_piece(child) for child in children)
+    text, after_address = "", False
+    for token in children:
+        is_address = token.type == "link_open" and token.markup == "autolink"
+        piece = _inline_piece(token)
+        # `see<https://example.org>now`: an address must not become part of the words beside it.
+        if (is_address and text[-1:].isalnum()) or (after_address and piece[:1].isalnum()):
+            text += " "
+        after_address = token.type == "link_close" and token.markup == "autolink"
+        text += piece
+    return text
 
 
 def _inline_piece(token: Token) -> str:
@@ -267,7 +321,7 @@ def _leading_link_ms(children: list[Token]) -> int | None:
 
 
 def _html_to_text(html: str) -> str:
-    return unescape(_HTML_TAG.sub("", _HTML_BREAK.sub("\n", _HTML_HIDDEN.sub("", html))))
+    return unescape(_HTML_TAG.sub("", _HTML_CELL.sub(" ", _HTML_BREAK.sub("\n", _HTML_HIDDEN.sub("", html)))))
 
 
 def _clean_lines(text: str) -> tuple[str, ...]:

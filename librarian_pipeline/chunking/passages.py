@@ -1,22 +1,29 @@
 """Cuts an episode into passages: the units that are indexed, found and cited.
 
 A transcript passage is a run of whole segments, about as long as `target_s`, that ends at a sentence end or a pause where
-there is one; neighbours share `overlap_segments` segments. A notes passage is a section, or a part of a long one.
+there is one; neighbours share `overlap_segments` segments. None goes on past the start of a chapter, nor shares anything
+across it: a chapter begins at the first time under each heading of the notes. A notes passage is a section, or a part of a
+long one.
 """
 
+import bisect
 import hashlib
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
+from librarian_pipeline.archive.published import Flag
 from librarian_pipeline.settings import ChunkSettings
 from librarian_pipeline.storage.schemas import CHUNKS
 
 PAUSE_MS = 2_000
+# Segments beyond this are cut between words, because their time says too little about where in them something is said.
+LONG_SEGMENT_MS = 30_000
 # A last passage with less new speech than this joins the one before it, if the two fit together.
 SHORT_TAIL_MS = 15_000
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*$")
@@ -32,12 +39,50 @@ class Segment:
     end_ms: int
     text: str
     language: str
+    words: tuple[tuple[str, int], ...] = ()
+    """(word, start_ms) where the transcript knows them"""
+
+
+def segments_of(transcript: pa.Table) -> list[Segment]:
+    """The segments of a table of `transcripts` that are not excluded."""
+    columns = ["segment_idx", "start_ms", "end_ms", "text", "language", "words", "excluded"]
+    return [
+        Segment(
+            row["segment_idx"],
+            row["start_ms"],
+            row["end_ms"],
+            row["text"],
+            row["language"],
+            tuple((word["word"], word["start_ms"]) for word in row["words"] or ()),
+        )
+        for row in transcript.select(columns).to_pylist()
+        if not row["excluded"]
+    ]
 
 
 def cut_episode(episode_id: str, transcript: pa.Table, notes: pa.Table, settings: ChunkSettings) -> pa.Table:
-    """The passages of an episode, notes first, in the order of their ids; columns as in `schemas.CHUNKS`."""
-    rows = [*_notes_rows(episode_id, notes.to_pylist(), settings), *_transcript_rows(episode_id, transcript, settings)]
+    """The passages of an episode, notes first, in the order of their ids; columns as in `schemas.CHUNKS`.
+
+    Passages of a transcript that is flagged `wrong_edition` have no times.
+    """
+    sections = notes.to_pylist()
+    rows = [
+        *_notes_rows(episode_id, sections, settings),
+        *_transcript_rows(episode_id, transcript, sections, settings),
+    ]
     return pa.Table.from_pylist(rows, schema=CHUNKS)
+
+
+def chapter_starts(sections: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Where chapters begin, in milliseconds, sorted: at the first time under each heading of the notes.
+
+    The timed items of one heading are points within its chapter, often closer together than passages are long.
+    """
+    starts = []
+    for _, under_heading in itertools.groupby(sections, key=lambda section: section["heading"]):
+        times = [section["start_ms"] for section in under_heading if section["start_ms"] is not None]
+        starts.extend(times[:1])
+    return sorted(set(starts))
 
 
 def chunk_id(episode_id: str, layer: str, idx: int) -> str:
@@ -50,22 +95,21 @@ def indexed_text(heading: str | None, text: str) -> str:
     return f"{heading}\n{text}" if heading and text != heading else text
 
 
-def _transcript_rows(episode_id: str, transcript: pa.Table, settings: ChunkSettings) -> Iterator[dict[str, Any]]:
-    columns = ["segment_idx", "start_ms", "end_ms", "text", "language", "excluded"]
-    segments = [
-        Segment(row["segment_idx"], row["start_ms"], row["end_ms"], row["text"], row["language"])
-        for row in transcript.select(columns).to_pylist()
-        if not row["excluded"]
-    ]
-    for idx, run in enumerate(group_segments(segments, settings)):
+def _transcript_rows(
+    episode_id: str, transcript: pa.Table, sections: list[dict[str, Any]], settings: ChunkSettings
+) -> Iterator[dict[str, Any]]:
+    # The times of another edition lead nowhere on this audio's timeline: such passages have none, and meet no chapter.
+    timed = not any(Flag.WRONG_EDITION in (flags or ()) for flags in transcript["flags"].to_pylist())
+    chapters = chapter_starts(sections) if timed else []
+    for idx, run in enumerate(group_segments(segments_of(transcript), settings, chapters)):
         yield _row(
             episode_id,
             "transcript",
             idx,
             text=" ".join(segment.text for segment in run),
             language=_main_language(run),
-            start_ms=run[0].start_ms,
-            end_ms=max(segment.end_ms for segment in run),
+            start_ms=run[0].start_ms if timed else None,
+            end_ms=max(segment.end_ms for segment in run) if timed else None,
             first_segment=min(segment.idx for segment in run),
             last_segment=max(segment.idx for segment in run),
         )
@@ -101,11 +145,22 @@ def _row(episode_id: str, layer: str, idx: int, *, text: str, heading: str | Non
     }
 
 
-def group_segments(segments: Sequence[Segment], settings: ChunkSettings) -> list[list[Segment]]:
-    """Runs of consecutive segments, each at most `max_s` long, every segment in at least one of them."""
-    target_ms, max_ms = settings.target_s * 1000, settings.max_s * 1000
+def group_segments(
+    segments: Sequence[Segment], settings: ChunkSettings, chapters: Sequence[int] = ()
+) -> list[list[Segment]]:
+    """Runs of consecutive segments, each at most `max_s` long, every segment in at least one of them.
+
+    `chapters` are starts in milliseconds, sorted. No run has segments that begin on both sides of one.
+    """
+    longest_ms = min(settings.max_s * 1000, LONG_SEGMENT_MS)
     # Speakers may overlap: what is said is put in the order in which it begins.
-    pieces = sorted((p for segment in segments for p in _split_long(segment, max_ms)), key=lambda piece: piece.start_ms)
+    pieces = sorted((p for segment in segments for p in split_long(segment, longest_ms)), key=lambda piece: piece.start_ms)
+    by_chapter = itertools.groupby(pieces, key=lambda piece: bisect.bisect_right(chapters, piece.start_ms))
+    return [run for _, chapter in by_chapter for run in _group_chapter(list(chapter), settings)]
+
+
+def _group_chapter(pieces: list[Segment], settings: ChunkSettings) -> list[list[Segment]]:
+    target_ms, max_ms = settings.target_s * 1000, settings.max_s * 1000
     runs: list[list[Segment]] = []
     run: list[Segment] = []
     new_from = 0  # where the segments begin that the run doesn't share with the one before
@@ -146,8 +201,12 @@ def _is_good_end(segment: Segment, following: Segment | None) -> bool:
     return pause or bool(_SENTENCE_END.search(segment.text))
 
 
-def _split_long(segment: Segment, max_ms: float) -> list[Segment]:
-    """A segment longer than a passage may be, in equal shares of its words, with times in proportion."""
+def split_long(segment: Segment, max_ms: float) -> list[Segment]:
+    """A segment longer than `max_ms` in pieces of about equal shares of its words.
+
+    Pieces begin when their first word does, where the transcript knows that and no piece gets too long by it; otherwise in
+    proportion. Only a single word stays longer than `max_ms`.
+    """
     duration = segment.end_ms - segment.start_ms
     tokens = segment.text.split()
     if duration <= max_ms or len(tokens) < 2:
@@ -155,11 +214,27 @@ def _split_long(segment: Segment, max_ms: float) -> list[Segment]:
     words_that_fit = max(1, int(len(tokens) * max_ms // duration))
     n = -(-len(tokens) // words_that_fit)
     bounds = [i * len(tokens) // n for i in range(n + 1)]
-    times = [segment.start_ms + duration * bound // len(tokens) for bound in bounds]
+    proportional = [segment.start_ms + duration * bound // len(tokens) for bound in bounds]
+    times = _word_times(segment, tokens, bounds) or proportional
+    if max(end - start for start, end in itertools.pairwise(times)) > max_ms:
+        times = proportional
     return [
-        replace(segment, start_ms=times[i], end_ms=times[i + 1], text=" ".join(tokens[bounds[i] : bounds[i + 1]]))
+        replace(segment, start_ms=times[i], end_ms=times[i + 1], text=" ".join(tokens[bounds[i] : bounds[i + 1]]), words=())
         for i in range(n)
     ]
+
+
+def _word_times(segment: Segment, tokens: list[str], bounds: list[int]) -> list[int] | None:
+    """When the tokens at `bounds` begin; None where the words are not those of the text, or not in order."""
+    words = [("".join(word.split()), start_ms) for word, start_ms in segment.words]
+    if "".join(word for word, _ in words) != "".join(tokens):
+        return None
+    # Words and tokens may be cut differently (` twenty`, `-five`): they meet at the characters they share.
+    word_ends = list(itertools.accumulate(len(word) for word, _ in words))
+    token_starts = [0, *itertools.accumulate(len(token) for token in tokens)]
+    inner = [words[bisect.bisect_right(word_ends, token_starts[bound])][1] for bound in bounds[1:-1]]
+    times = [segment.start_ms, *inner, segment.end_ms]
+    return times if all(start < end for start, end in itertools.pairwise(times)) else None
 
 
 def _main_language(run: Sequence[Segment]) -> str:

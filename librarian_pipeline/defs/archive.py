@@ -1,9 +1,13 @@
 """What the archive's files hold: `audio`, `notes`, `episodes`."""
 
+from typing import Any
+
 import pyarrow as pa
 
 from librarian_pipeline.archive.catalogue import build_catalogue
+from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.archive.notes import read_notes
+from librarian_pipeline.archive.tags import chapter_sections
 from librarian_pipeline.defs.declaration import Result, derived
 from librarian_pipeline.defs.metadata import rows_as_markdown
 from librarian_pipeline.defs.step import Step
@@ -23,10 +27,16 @@ def audio(step: Step) -> Result:
 
 @derived(NOTES, "markdown")
 def notes(step: Step) -> Result:
-    """The sections of each episode's notes, with their times where the notes give them."""
-    rows = read_notes(step.files.notes, step.partition) if step.files.notes else []
+    """The sections of each episode's notes, with their times where they give them; without notes, the audio's chapters."""
+    rows = _sections(step.files)
     sample = rows_as_markdown(rows[:5], ["heading", "start_ms", "text"])
     return step.store(pa.Table.from_pylist(rows, schema=NOTES), metadata={"sample": sample})
+
+
+def _sections(files: EpisodeFiles) -> list[dict[str, Any]]:
+    if files.notes is not None:
+        return read_notes(files.notes, files.episode_id)
+    return chapter_sections(files.audio, files.episode_id) if files.audio is not None else []
 
 
 @derived(EPISODES)

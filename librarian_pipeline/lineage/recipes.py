@@ -50,7 +50,11 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
         case "audio":
             return {"av": version("av"), **_audio_limits(settings)}
         case "notes":
-            return {library: version(library) for library in ("py3langid", "markdown-it-py", "PyYAML")}
+            from_tags = files is not None and files.notes is None and files.audio is not None
+            libraries = ("py3langid", "markdown-it-py", "PyYAML", *(("mutagen",) if from_tags else ()))
+            return {library: version(library) for library in libraries}
+        case "episodes":
+            return {"mutagen": version("mutagen")}
         case "transcripts":
             return _transcript_recipe(settings, files)
         case "chunks":
@@ -83,5 +87,8 @@ def _transcript_recipe(settings: Settings, files: EpisodeFiles | None) -> Recipe
         pieces = settings.transcripts.model_dump(include={"block_s", "second_pass"})
         return {"source": source, **_audio_limits(settings), **pieces, **transcribe.recipe(settings.whisper)}
     if source == "published":
-        return {"source": source, "py3langid": version("py3langid")}
+        # Without audio there is no other edition to compare with.
+        has_audio = files is not None and files.audio is not None
+        gap = {"max_edition_gap_s": settings.checks.max_edition_gap_s} if has_audio else {}
+        return {"source": source, "py3langid": version("py3langid"), **gap}
     return {"source": source}

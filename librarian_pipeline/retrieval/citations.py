@@ -1,15 +1,17 @@
 """Where a result is in the archive: the episode and the second, or the heading."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from librarian_pipeline.archive.timecodes import format_timecode
+from librarian_pipeline.chunking.passages import LONG_SEGMENT_MS, Segment, segments_of, split_long
 from librarian_pipeline.retrieval.modes import Passage, Searcher
 from librarian_pipeline.storage.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
 class Citation:
-    """`text` as people read it; `start_ms` on the original audio's timeline, None for notes without a time."""
+    """`text` as people read it; `start_ms` on the original audio's timeline, None for passages without a time."""
 
     text: str
     episode_id: str
@@ -17,50 +19,55 @@ class Citation:
 
 
 def cite(passage: Passage, start_ms: int | None) -> Citation:
-    """`Ep. ep03 @ 08:03`; for notes without a time `Ep. ep03, notes: HEADING`."""
+    """`Ep. ep03 @ 08:03`; without a time `Ep. ep03, notes: HEADING`, or `Ep. ep03, transcript` (of another edition)."""
     if start_ms is not None:
         text = f"Ep. {passage.episode_id} @ {format_timecode(start_ms)}"
     else:
-        text = f"Ep. {passage.episode_id}, notes" + (f": {passage.heading}" if passage.heading else "")
+        text = f"Ep. {passage.episode_id}, {passage.layer}" + (f": {passage.heading}" if passage.heading else "")
     return Citation(text, passage.episode_id, start_ms)
 
 
 class Citer:
-    """Cites the segment that matches a query best, rather than the start of its passage."""
+    """Cites the segment that matches a query best, rather than the start of its passage; of a long one, the part."""
 
     def __init__(self, warehouse: Warehouse, searcher: Searcher) -> None:
         self._warehouse = warehouse
         self._searcher = searcher
-        self._segments: dict[str, list[tuple[int, int, str]]] = {}
+        self._segments: dict[str, list[Segment]] = {}
 
     def cite(self, query: str, passage: Passage) -> Citation:
         """The citation of a passage as the answer to a query."""
         if passage.start_ms is None or passage.first_segment is None:
             return cite(passage, passage.start_ms)
-        return cite(passage, self._best_segment_start(query, passage))
+        return cite(passage, self._best_start(query, passage))
 
-    def _best_segment_start(self, query: str, passage: Passage) -> int:
-        """The start of the segment with the largest summed idf of the query's terms; the first one where none has any."""
+    def _best_start(self, query: str, passage: Passage) -> int:
+        """The start of the part with the largest summed idf of the query's terms; the passage's where none has any."""
         assert passage.start_ms is not None
-        assert passage.first_segment is not None
-        assert passage.last_segment is not None
         normalizer, index = self._searcher.normalizer, self._searcher.stem_index
         wanted = set(normalizer.terms(query, passage.language))
-        first, last = passage.first_segment, passage.last_segment
         best_weight, best_start = 0.0, passage.start_ms
-        for segment_idx, start_ms, text in self._segments_of(passage.episode_id):
-            if first <= segment_idx <= last:
-                found = wanted.intersection(normalizer.terms(text, passage.language))
-                weight = sum(index.idf(term) for term in sorted(found))
-                if weight > best_weight:
-                    best_weight, best_start = weight, max(start_ms, passage.start_ms)
+        for part in self._parts(passage):
+            found = wanted.intersection(normalizer.terms(part.text, passage.language))
+            weight = sum(index.idf(term) for term in sorted(found))
+            if weight > best_weight:
+                best_weight, best_start = weight, max(part.start_ms, passage.start_ms)
         return best_start
 
-    def _segments_of(self, episode_id: str) -> list[tuple[int, int, str]]:
+    def _parts(self, passage: Passage) -> Iterator[Segment]:
+        """The passage's segments; of those that are cut between words, the pieces that reach into the passage."""
+        assert passage.start_ms is not None
+        assert passage.end_ms is not None
+        assert passage.first_segment is not None
+        assert passage.last_segment is not None
+        for segment in self._segments_of(passage.episode_id):
+            if passage.first_segment <= segment.idx <= passage.last_segment:
+                pieces = split_long(segment, LONG_SEGMENT_MS)
+                for piece in pieces:
+                    if len(pieces) == 1 or (piece.start_ms < passage.end_ms and piece.end_ms > passage.start_ms):
+                        yield piece
+
+    def _segments_of(self, episode_id: str) -> list[Segment]:
         if episode_id not in self._segments:
-            table = self._warehouse.read("transcripts", episode_id)
-            rows = table.select(["segment_idx", "start_ms", "text", "excluded"]).to_pylist()
-            self._segments[episode_id] = [
-                (row["segment_idx"], row["start_ms"], row["text"]) for row in rows if not row["excluded"]
-            ]
+            self._segments[episode_id] = segments_of(self._warehouse.read("transcripts", episode_id))
         return self._segments[episode_id]

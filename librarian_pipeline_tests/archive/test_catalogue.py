@@ -3,8 +3,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from mutagen.id3 import ID3, TDRC, TIT2
 
-from librarian_pipeline.archive.catalogue import NOTES_ONLY, build_catalogue
+from librarian_pipeline.archive.catalogue import NOTES_ONLY, SILENT_TRANSCRIPT, build_catalogue
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, EPISODES, TRANSCRIPTS
 
@@ -65,6 +66,11 @@ def test_an_episode_with_only_notes_has_no_audio():
     assert status() == ("no_audio", NOTES_ONLY)
 
 
+def test_an_episode_whose_published_transcript_holds_no_speech_is_no_speech():
+    (row,) = catalogue(EpisodeFiles("ep01", None, None, Path("ep01.vtt")))
+    assert (row["status"], row["status_reason"]) == ("no_speech", SILENT_TRANSCRIPT)
+
+
 def test_audio_in_which_nobody_speaks_is_no_speech():
     assert status(audio_rows=audio()) == ("no_speech", "nobody speaks in the audio")
 
@@ -110,6 +116,32 @@ def test_without_a_declared_language_it_is_the_transcripts():
 def test_notes_that_cannot_be_read_leave_the_header_empty(tmp_path):
     (row,) = catalogue(files(notes=notes_with(tmp_path, "language: [")))
     assert (row["title"], row["language"]) == (None, None)
+
+
+def tagged(tmp_path: Path) -> Path:
+    path = tmp_path / "ep01.mp3"
+    tags = ID3()
+    tags.add(TIT2(encoding=3, text=["Tagged"]))
+    tags.add(TDRC(encoding=3, text=["2023-01-02"]))
+    tags.save(path)
+    return path
+
+
+def test_what_the_notes_leave_out_of_title_and_date_comes_from_the_tags_of_the_audio(tmp_path):
+    notes = notes_with(tmp_path, "title: The kettle")
+    (row,) = catalogue(EpisodeFiles("ep01", tagged(tmp_path), notes, None), audio_rows=audio())
+    assert (row["title"], row["published_at"]) == ("The kettle", "2023-01-02")
+
+
+def test_without_notes_title_and_date_come_from_the_tags_of_the_audio(tmp_path):
+    (row,) = catalogue(EpisodeFiles("ep01", tagged(tmp_path), None, None), audio_rows=audio())
+    assert (row["title"], row["published_at"]) == ("Tagged", "2023-01-02")
+
+
+def test_without_notes_and_tags_there_is_no_title(tmp_path):
+    (tmp_path / "ep01.mp3").write_bytes(b"ID3 is not what follows")
+    (row,) = catalogue(EpisodeFiles("ep01", tmp_path / "ep01.mp3", None, None), audio_rows=audio())
+    assert (row["title"], row["published_at"]) == (None, None)
 
 
 def test_the_length_is_that_of_the_audio():

@@ -41,6 +41,47 @@ def test_values_that_look_like_numbers_times_or_booleans_stay_as_they_are_writte
     assert read_front_matter(path) == FrontMatter("1:02:03", None, "no", ("0501", "yes", "12:34"))
 
 
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Part 2: The Sea",
+        "Tea: a survey: part 3",
+        "Episode #5",
+        "*Live* from Leafham",
+        "[Part 2] The sea",
+        "{2} The sea",
+        '"Tea" and "milk"',
+        "@home with Ola",
+        "100%: a number",
+        "It's tea: Ola's way",
+        "- and then?",
+        "no",
+        "0501",
+        "12:34",
+        "Tea:",
+    ],
+)
+def test_a_title_needs_no_quotes_whatever_signs_are_in_it(tmp_path: Path, title: str) -> None:
+    path = write(tmp_path, f"---\ntitle: {title}\nlanguage: en\n---\n")
+    assert read_front_matter(path) == FrontMatter(title, None, "en")
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ('"Tea: a survey" # a comment', "Tea: a survey"),
+        ("'It''s tea'", "It's tea"),
+        ("Tea # a comment", "Tea"),
+        ("\tTea", "Tea"),
+        ("Tea and\n  milk", "Tea and milk"),
+        (">\n  Tea: a\n  survey", "Tea: a survey"),
+        ('"Tea\\nand"', "Tea and"),
+    ],
+)
+def test_what_is_yaml_is_read_as_yaml(tmp_path: Path, written: str, title: str) -> None:
+    assert read_front_matter(write(tmp_path, f"---\ntitle: {written}\n---\n")).title == title
+
+
 def test_guests_may_be_written_on_one_line_with_commas(tmp_path: Path) -> None:
     assert read_front_matter(write(tmp_path, "---\nguests: Ola Brewer, Jiří Čaj\n---\n")).guests == (
         "Ola Brewer",
@@ -57,7 +98,14 @@ def test_a_language_is_understood_however_people_write_it(tmp_path: Path, writte
 
 @pytest.mark.parametrize(
     ("written", "iso"),
-    [("2024-03-05", "2024-03-05"), ("2024-03-05T23:30:00+02:00", "2024-03-05"), ('"2024-03-05"', "2024-03-05")],
+    [
+        ("2024-03-05", "2024-03-05"),
+        ("2024-03-05T23:30:00+02:00", "2024-03-05"),
+        ('"2024-03-05"', "2024-03-05"),
+        ("2024-3-5", "2024-03-05"),
+        ("2024/03/05", "2024-03-05"),
+        ("Tue, 05 Mar 2024 23:30:00 +0200", "2024-03-05"),
+    ],
 )
 def test_a_date_is_kept_as_the_day_that_is_written(tmp_path: Path, written: str, iso: str) -> None:
     assert read_front_matter(write(tmp_path, f"---\ndate: {written}\n---\n")).published_at == iso
@@ -83,7 +131,9 @@ def test_byte_order_marks_and_foreign_line_ends_change_nothing(tmp_path: Path, b
     ("content", "told"),
     [
         ("---\ntitle: Tea\n\nThe kettle.\n", r"line 1 has no end: close it"),
-        ("---\ndate: 2024-03-05\ntitle: Tea: a survey\n---\n", r"line 3 .*not valid YAML.*quotes"),
+        ('---\ndate: 2024-03-05\ntitle: "Tea\n---\n', r"line .*not valid YAML.*quotes"),
+        ("---\ntitle: Tea\ndate: 3/4/2024\n---\n", r"line 3: '3/4/2024' is not an ISO date"),
+        ("---\ndate: 2024-02-30\n---\n", r"line 2: '2024-02-30' is not an ISO date"),
         ("---\ntitle: Tea\nguests: [Ola\n---\n", r"line 3 .*not valid YAML"),
         ("---\ntitle: \x00\n---\n", r"line 1 .*not valid YAML"),
         ('---\ntitle: "\\UFFFFFFFF"\n---\n', r"line 1 .*not valid YAML"),
@@ -201,6 +251,16 @@ def test_an_empty_section_is_kept_only_if_its_heading_has_a_time(tmp_path: Path)
         ("Tea <b>and</b> milk<br>today", "Tea and milk today"),
         ("<div><!-- hidden --><p>Tea &amp; milk</p>\n<style>p {}</style></div>", "Tea & milk"),
         ("<script>\nsteep()\n", ""),
+        (
+            "Read more<https://example.org/a>today, or <https://example.org/b>.",
+            "Read more https://example.org/a today, or https://example.org/b.",
+        ),
+        (
+            "Our sponsor: [Leafham Kettles](https://example.org/?code=TEA), use code TEA.",
+            "Our sponsor: Leafham Kettles, use code TEA.",
+        ),
+        ("<table><tr><td>Tea</td><td>hot</td></tr></table>", "Tea hot"),
+        ("<ul><li>Tea<li>Milk</ul>", "Tea Milk"),
         ("**Tea", "**Tea"),
         ("one\n\n---\n\ntwo", "one\ntwo"),
     ],

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from librarian_pipeline.chunking.passages import (
+    LONG_SEGMENT_MS,
     SHORT_TAIL_MS,
     Segment,
     cut_episode,
     group_segments,
     indexed_text,
+    split_long,
     split_text,
 )
 from librarian_pipeline.settings import ChunkSettings
@@ -216,8 +218,8 @@ def test_a_long_segment_is_split_between_words_with_times_in_proportion():
     segment = Segment(7, 10_000, 130_000, "a b c d e f g h", "en")
     runs = group_segments([segment], NO_OVERLAP)
     assert [[(p.idx, p.start_ms, p.end_ms, p.text) for p in run] for run in runs] == [
-        [(7, 10_000, 70_000, "a b c d")],
-        [(7, 70_000, 130_000, "e f g h")],
+        [(7, 10_000, 40_000, "a b"), (7, 40_000, 70_000, "c d")],
+        [(7, 70_000, 100_000, "e f"), (7, 100_000, 130_000, "g h")],
     ]
 
 
@@ -238,6 +240,103 @@ def test_the_pieces_of_a_long_segment_follow_each_other_within_its_times(duratio
 def test_a_long_segment_of_one_word_is_left_as_it_is():
     segment = Segment(0, 0, 200_000, "Aaah", "en")
     assert group_segments([segment], DEFAULT) == [[segment]]
+
+
+@given(segment_lists(), chunk_settings())
+def test_no_piece_of_more_than_a_word_is_longer_than_thirty_seconds(segments, settings):
+    pieces = [piece for run in group_segments(segments, settings) for piece in run]
+    assert all(p.end_ms - p.start_ms <= LONG_SEGMENT_MS for p in pieces if len(p.text.split()) > 1)
+
+
+def test_a_long_segment_whose_words_have_times_is_split_where_they_are_said():
+    words = tuple((f" {word}", start) for word, start in [("a", 1_000), ("b", 2_000), ("c", 28_000), ("d", 30_000)])
+    pieces = split_long(Segment(0, 0, 40_000, "a b c d", "en", words), 30_000)
+    assert [(piece.start_ms, piece.end_ms, piece.text) for piece in pieces] == [(0, 28_000, "a b"), (28_000, 40_000, "c d")]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (("a", 1_000), ("b", 2_000)),  # not the words of the text
+        (("a", 1_000), ("b", 2_000), ("c", 0), ("d", 30_000)),  # not in order
+        (("a", 1_000), ("b", 2_000), ("c", 35_000), ("d", 36_000)),  # the first piece would be too long
+        (),
+    ],
+)
+def test_word_times_that_are_of_no_use_leave_the_times_in_proportion(words):
+    pieces = split_long(Segment(0, 0, 40_000, "a b c d", "en", words), 30_000)
+    assert [piece.start_ms for piece in pieces] == [0, 20_000]
+
+
+def test_words_that_the_recogniser_cuts_differently_still_tell_their_times():
+    words = ((" one", 0), (" twenty", 5_000), ("-five", 6_000), (" six", 25_000), (" end", 27_000))
+    pieces = split_long(Segment(0, 0, 40_000, "one twenty-five six end", "en", words), 30_000)
+    assert [(piece.start_ms, piece.text) for piece in pieces] == [(0, "one twenty-five"), (25_000, "six end")]
+
+
+# Chapters
+
+
+def timed(*starts_s: float) -> pa.Table:
+    return notes(*({"heading": f"At {start}", "text": "x", "start_ms": round(start * 1000)} for start in starts_s))
+
+
+def transcript_of(segments: list[Segment]) -> pa.Table:
+    return transcript(
+        *({"segment_idx": s.idx, "start_ms": s.start_ms, "end_ms": s.end_ms, "text": s.text} for s in segments)
+    )
+
+
+def spoken_passages(segments: list[Segment], written: pa.Table) -> list[tuple[int, int]]:
+    rows = cut(transcript_of(segments), written)
+    return [(row["first_segment"], row["last_segment"]) for row in rows if row["layer"] == "transcript"]
+
+
+def test_a_passage_ends_where_a_chapter_starts_and_the_next_repeats_nothing():
+    assert spoken_passages(steady(6, 10), timed(20)) == [(0, 1), (2, 5)]
+
+
+def test_a_segment_that_reaches_into_a_chapter_stays_with_what_it_began_with():
+    assert spoken_passages(steady(6, 10), timed(25)) == [(0, 2), (3, 5)]
+
+
+def test_a_short_chapter_is_a_passage_of_its_own():
+    assert spoken_passages(steady(6, 10), timed(20, 30)) == [(0, 1), (2, 2), (3, 5)]
+
+
+def test_sections_without_a_time_are_no_chapters():
+    assert spoken_passages(steady(4, 10), notes({"heading": "Links", "text": "x"})) == [(0, 3)]
+
+
+CHAPTERS = st.lists(st.integers(0, 600_000), max_size=6).map(sorted)
+
+
+@given(segment_lists(), chunk_settings(), CHAPTERS)
+def test_no_passage_has_segments_that_begin_on_both_sides_of_a_chapters_start(segments, settings, chapters):
+    for run in group_segments(segments, settings, chapters):
+        assert not any(run[0].start_ms < chapter <= run[-1].start_ms for chapter in chapters)
+
+
+@given(segment_lists(), chunk_settings(), CHAPTERS)
+def test_chapters_lose_no_word_and_make_no_passage_longer(segments, settings, chapters):
+    runs = group_segments(segments, settings, chapters)
+    cut_by_chapters = {piece for run in runs for piece in run}
+    assert cut_by_chapters == {piece for run in group_segments(segments, settings) for piece in run}
+    for run in runs:
+        too_long = [piece for piece in run if piece.end_ms - piece.start_ms > settings.max_s * 1000]
+        assert length_ms(run) <= settings.max_s * 1000 or all(len(piece.text.split()) <= 1 for piece in too_long)
+
+
+# Another edition
+
+
+def test_passages_of_another_editions_transcript_have_no_times_and_meet_no_chapter():
+    rows = [
+        {"start_ms": i * 10_000, "end_ms": (i + 1) * 10_000, "text": "A b.", "flags": ["wrong_edition"]} for i in range(4)
+    ]
+    (row,) = [row for row in cut(transcript(*rows), timed(20)) if row["layer"] == "transcript"]
+    assert (row["start_ms"], row["end_ms"]) == (None, None)
+    assert (row["first_segment"], row["last_segment"], row["text"]) == (0, 3, "A b. A b. A b. A b.")
 
 
 # Rows

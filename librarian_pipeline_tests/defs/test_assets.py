@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from mutagen.id3 import CHAP, ID3, TIT2
 
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.defs.partitions import register_episodes
@@ -88,6 +89,26 @@ def test_passages_are_shown_with_their_citations(home: Path, instance: dg.Dagste
     result = materialize(home, instance, ["notes", "audio", "transcripts", "chunks"], "ep07")
     sample = materialization(result, "chunks").metadata["sample"].value
     assert "Ep. ep07 @ 00:0" in sample
+
+
+def test_what_became_of_a_published_transcripts_cues_is_shown(home: Path, instance: dg.DagsterInstance) -> None:
+    (home / "transcripts" / "ep06.vtt").write_text(
+        "WEBVTT\n\n00:01.000 --> 00:02.000\nTea.\n\n00:02.000 --> 00:03.000\n[music]\n"
+    )
+    metadata = materialization(materialize(home, instance, ["audio", "transcripts"], "ep06"), "transcripts").metadata
+    counts = {name: metadata[f"cues_{name}"].value for name in ("read", "kept", "rejected_non_speech")}
+    assert counts == {"read": 2, "kept": 1, "rejected_non_speech": 1}
+
+
+def test_without_notes_the_audios_chapters_are_sections(home: Path, instance: dg.DagsterInstance) -> None:
+    (home / "notes" / "ep06.md").unlink()
+    chapter = CHAP(element_id="a", start_time=5_000, end_time=9_000, sub_frames=[TIT2(encoding=3, text=["The kettle"])])
+    tags = ID3()
+    tags.add(chapter)
+    tags.save(home / "audio" / "ep06.mp3")
+    assert materialize(home, instance, ["notes"], "ep06").success
+    (row,) = Workspace.open(home).warehouse.read("notes", "ep06").to_pylist()
+    assert (row["heading"], row["start_ms"], row["text"]) == ("The kettle", 5_000, "")
 
 
 def test_vectors_are_shown_with_model_digest_and_dimensions(home: Path, instance: dg.DagsterInstance) -> None:

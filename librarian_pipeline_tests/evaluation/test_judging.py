@@ -133,6 +133,11 @@ def test_a_span_that_no_passage_hits_is_named_and_left_out_of_what_is_scored():
     assert query.hits_by_span == (frozenset({"ep01:t000"}),)
 
 
+def test_a_passage_without_times_hits_no_span_of_time():
+    untimed = Passage("ep01:t000", "ep01", "transcript", None, None, None, "text", "en", 0, 1)
+    assert not is_hit(time_span(0, 60_000), untimed)
+
+
 def test_a_span_of_an_episode_that_is_not_there_is_lost():
     (query,) = judged([gold({"episode": "ep99", "start": 0, "end": 10_000})], spoken(0, 10_000))
     assert query.lost_spans == ("ep99 transcript 00:00-00:10",)

@@ -63,6 +63,7 @@ PACKAGES = {
     "simplemma": {"bm25_stem_index"},
     "snowballstemmer": set(),
     "ir_measures": {"eval_scores"},
+    "mutagen": {"episodes"},
 }
 
 
@@ -114,6 +115,17 @@ def test_a_package_of_another_version_changes_the_recipes_of_exactly_the_assets_
     for module in (importlib.metadata, recipes, lemmas):
         monkeypatch.setattr(module, "version", lambda name: "another" if name == package else original(name))
     assert changed(before, all_recipes(settings_with(model))) == PACKAGES[package]
+
+
+def test_what_counts_as_another_edition_matters_only_where_a_published_transcript_is_preferred_to_audio():
+    settings = Settings(transcripts={"prefer": "published"}, checks={"max_edition_gap_s": 10})
+    has_gap = {kind for kind, files in EPISODES.items() if "max_edition_gap_s" in recipe("transcripts", settings, files)}
+    assert has_gap == {"with both"}
+
+
+def test_the_reader_of_tags_is_in_the_recipe_of_notes_only_where_tags_stand_in_for_them():
+    assert "mutagen" not in recipe("notes", Settings(), EPISODES["with audio"])
+    assert "mutagen" in recipe("notes", Settings(), EpisodeFiles("t", AUDIO, None, None))
 
 
 def test_the_stemmer_is_in_the_recipe_only_while_it_is_in_use(model):

@@ -123,6 +123,21 @@ def test_a_new_episode_is_missing_and_makes_the_archives_assets_stale_only_by_wh
     assert stale(workspace.home) == {"episodes"}
 
 
+# Tags, which stand in for notes
+
+
+def test_without_notes_the_audio_is_an_input_of_the_notes(workspace):
+    (workspace.home / "notes" / "ep01.md").unlink()
+    derive_all(workspace)
+    write(workspace.home / "audio" / "ep01.mp3", "sound with chapters", LONG_AGO_NS + 1)
+    assert stale(workspace.home) == {"audio[ep01]", "notes[ep01]"}
+
+
+def test_with_notes_the_audio_is_no_input_of_them(workspace):
+    item = Item("notes", "ep01")
+    assert set(workspace.observe_item(item, workspace.archive.discover()).sources[item]) == {"file"}
+
+
 # The language that notes declare
 
 

@@ -106,15 +106,43 @@ def test_notes_without_a_time_or_a_heading_are_cited_as_notes(searched: tuple[Ci
     assert cited(searched, "note", "ep03:n002").text == "Ep. ep03, notes"
 
 
-def test_a_long_segment_cut_in_two_is_cited_within_the_part_that_was_found(tmp_path: Path) -> None:
+def long_segment(tmp_path: Path, words: list[dict[str, Any]] | None = None) -> tuple[Citer, Searcher]:
     warehouse = warehouse_at(tmp_path)
-    words = " ".join(f"word{number}" for number in range(80))
-    write_episode(warehouse, "ep04", SETTINGS, [segment(0, 0, 100_000, f"{words}.")], SECTIONS)
+    text = " ".join(f"word{number}" for number in range(80))
+    row = {**segment(0, 0, 100_000, f"{text}."), "words": words}
+    write_episode(warehouse, "ep04", SETTINGS, [row])
     write_indexes(warehouse, ["ep04"], SETTINGS)
     searcher = load_searcher(warehouse, SETTINGS)
-    (second,) = [hit.passage for hit in searcher.search("word79", "bm25_raw")]
-    citation = Citer(warehouse, searcher).cite("word79", second)
-    assert citation.start_ms == second.start_ms == 50_000
+    return Citer(warehouse, searcher), searcher
+
+
+@pytest.mark.parametrize(("query", "start_ms"), [("word5", 0), ("word25", 25_000), ("word45", 50_000), ("word79", 75_000)])
+def test_of_a_long_segment_the_part_that_matches_is_cited(tmp_path: Path, query: str, start_ms: int) -> None:
+    citer, searcher = long_segment(tmp_path)
+    hits = searcher.search(query, "bm25_raw")
+    assert {citer.cite(query, hit.passage).start_ms for hit in hits} == {start_ms}
+
+
+def test_of_a_long_segment_whose_words_have_times_the_part_is_cited_by_them(tmp_path: Path) -> None:
+    starts = [*range(0, 20_000, 1_000), *range(28_000, 94_000, 1_100)]
+    words = [
+        {"word": f"word{i}" + "." * (i == 79), "start_ms": start, "end_ms": start + 500, "probability": None}
+        for i, start in enumerate(starts)
+    ]
+    citer, searcher = long_segment(tmp_path, words)
+    hits = searcher.search("word25", "bm25_raw")
+    assert {citer.cite("word25", hit.passage).start_ms for hit in hits} == {28_000}
+
+
+def test_a_transcript_of_another_edition_is_cited_without_a_time(tmp_path: Path) -> None:
+    warehouse = warehouse_at(tmp_path)
+    row = {**segment(0, 0, 9_000, "A heron stood on the weir."), "flags": ["wrong_edition"]}
+    write_episode(warehouse, "ep05", SETTINGS, [row])
+    write_indexes(warehouse, ["ep05"], SETTINGS)
+    searcher = load_searcher(warehouse, SETTINGS)
+    (hit,) = searcher.search("heron", "bm25_raw")
+    citation = Citer(warehouse, searcher).cite("heron", hit.passage)
+    assert (citation.text, citation.start_ms) == ("Ep. ep05, transcript", None)
 
 
 def test_a_time_of_zero_is_a_time() -> None:
