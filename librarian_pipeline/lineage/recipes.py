@@ -16,7 +16,7 @@ from librarian_pipeline.text.lemmas import normalizer_recipe
 CODE = {
     "audio": 1,
     "notes": 1,
-    "transcripts": 1,
+    "transcripts": 2,
     "chunks": 1,
     "embeddings": 1,
     "episodes": 1,
@@ -74,7 +74,7 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
 def _transcript_recipe(settings: Settings, files: EpisodeFiles | None) -> Recipe:
     source = transcript_source(files, settings) if files is not None else "audio"
     if source == "audio":
-        return {"source": source, **transcribe.recipe(settings.whisper)}
+        return {"source": source, **transcribe.recipe(settings.whisper, settings.transcripts, settings.checks)}
     if source == "published":
         return {"source": source, "py3langid": version("py3langid")}
     return {"source": source}
