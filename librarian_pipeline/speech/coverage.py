@@ -7,6 +7,9 @@ from typing import Any
 from librarian_pipeline.speech.flags import overlap_ms
 from librarian_pipeline.speech.samples import MsSpan
 
+# Between segments and around them: a pause for breath is heard as speech, and word times are no more exact than this.
+TOLERANCE_MS = 500
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -26,9 +29,11 @@ class Coverage:
 def coverage(rows: Iterable[Mapping[str, Any]], heard: Sequence[MsSpan], max_uncovered_s: float) -> Coverage:
     """The coverage of the spans `heard` (sorted) by segments of `schemas.TRANSCRIPTS`.
 
-    A gap counts with all its speech, since someone who goes on speaking pauses between sentences.
+    A segment also covers half a second on both its sides. A gap counts with all its speech, since someone who goes on
+    speaking pauses between sentences.
     """
-    segments = _merged((row["start_ms"], row["end_ms"]) for row in rows if not row["excluded"])
+    told = [row for row in rows if not row["excluded"]]
+    segments = _merged((max(0, row["start_ms"] - TOLERANCE_MS), row["end_ms"] + TOLERANCE_MS) for row in told)
     end_ms = max((end for _, end in heard), default=0)
     gap_starts = [0, *(end for _, end in segments)]
     gap_ends = [*(start for start, _ in segments), max(end_ms, gap_starts[-1])]

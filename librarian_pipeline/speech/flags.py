@@ -19,7 +19,8 @@ REPETITION_LOOP = "repetition_loop"
 COMPRESSION = "compression"
 """The text of its 30 s window compresses better than speech does."""
 INVENTED_IN_SILENCE = "invented_in_silence"
-"""Where nobody is heard, and either a phrase that Whisper says into silence, or Whisper itself doubts that it is speech."""
+"""Made up where there is only silence, noise or music. At least two of three witnesses say so: nobody is heard; Whisper
+itself doubts that its window is speech; the text is nothing that is said (`_is_hollow`)."""
 OUTSIDE_SPEECH = "outside_speech"
 """Where nobody is heard."""
 TOO_FAST = "too_fast"
@@ -38,7 +39,11 @@ SEVERITY: Mapping[str, int] = {INVENTED_IN_SILENCE: 3, REPETITION_LOOP: 2, COMPR
 
 # Whisper's own threshold for silence.
 MAX_NO_SPEECH_PROB = 0.6
+# On average over a segment. Czech, of which the packaged model gets every second word wrong, is at 0.5 and more.
+MIN_WORD_PROBABILITY = 0.3
 LOOP_WINDOW_MS = 60_000
+# Of a text's bytes, those by which the compressed minute around it grows: 0.4 and more for speech, up to 0.13 in a loop.
+MAX_ADDED_SHARE = 0.25
 # Up to a sentence's length. `No, no, no, no, no` is said by people, so a loop has to go on for some words.
 MAX_LOOP_NGRAM = 12
 MIN_LOOP_WORDS = 9
@@ -95,10 +100,12 @@ def content_flags(rows: Sequence[Mapping[str, Any]], heard: Sequence[MsSpan], ch
     `rows` are segments of `schemas.TRANSCRIPTS` in their order, `heard` the spans of speech, sorted.
     """
     looping = repetitions(rows, checks)
-    return [
-        _own_flags(row, heard, checks) | ({REPETITION_LOOP} if number in looping else set())
-        for number, row in enumerate(rows)
-    ]
+    return [_flags(row, number in looping, heard, checks) for number, row in enumerate(rows)]
+
+
+def is_doubted(row: Mapping[str, Any]) -> bool:
+    """Whether Whisper itself takes the window of a segment for silence; that depends on the sound alone, not on the text."""
+    return bool(row["no_speech_prob"] > MAX_NO_SPEECH_PROB)
 
 
 def repetitions(rows: Sequence[Mapping[str, Any]], checks: CheckSettings) -> set[int]:
@@ -114,8 +121,7 @@ def normalized(text: str) -> str:
 
 def compression_ratio(text: str) -> float:
     """How many times smaller zlib makes a text, as Whisper computes it; 0 for none."""
-    data = text.encode()
-    return len(data) / len(zlib.compress(data))
+    return len(text.encode()) / _compressed_size(text)
 
 
 def repeats_within(text: str, max_repeats: int) -> bool:
@@ -140,19 +146,28 @@ def overlap_ms(start_ms: int, end_ms: int, spans: Sequence[MsSpan]) -> int:
     return covered
 
 
-def _own_flags(row: Mapping[str, Any], heard: Sequence[MsSpan], checks: CheckSettings) -> set[str]:
-    text = row["text"]
+def _flags(row: Mapping[str, Any], looping: bool, heard: Sequence[MsSpan], checks: CheckSettings) -> set[str]:
     length_ms = row["end_ms"] - row["start_ms"]
     silent = not overlap_ms(row["start_ms"], row["end_ms"], heard)
-    doubted = normalized(text) in TYPICAL_INVENTIONS or row["no_speech_prob"] > MAX_NO_SPEECH_PROB
+    compressed = row["compression_ratio"] > checks.max_compression_ratio
+    hollow = looping or compressed or _is_hollow(row)
     found = {
         OUTSIDE_SPEECH: silent,
-        INVENTED_IN_SILENCE: silent and doubted,
-        COMPRESSION: row["compression_ratio"] > checks.max_compression_ratio,
-        TOO_FAST: len(text) * 1_000 > checks.max_characters_per_s * length_ms,
+        INVENTED_IN_SILENCE: silent + is_doubted(row) + hollow >= 2,
+        REPETITION_LOOP: looping,
+        COMPRESSION: compressed,
+        TOO_FAST: len(row["text"]) * 1_000 > checks.max_characters_per_s * length_ms,
         TOO_LONG: length_ms > checks.max_segment_s * 1_000,
     }
     return {flag for flag, applies in found.items() if applies}
+
+
+def _is_hollow(row: Mapping[str, Any]) -> bool:
+    """Whether a text has no word, is a phrase that Whisper says into silence, or is one that it guessed word by word."""
+    text = normalized(row["text"])
+    probabilities = [word["probability"] for word in row["words"]]
+    guessed = bool(probabilities) and sum(probabilities) / len(probabilities) < MIN_WORD_PROBABILITY
+    return not text or text in TYPICAL_INVENTIONS or guessed
 
 
 def _in_a_row(rows: Sequence[Mapping[str, Any]], max_repeats: int) -> set[int]:
@@ -166,13 +181,29 @@ def _in_a_row(rows: Sequence[Mapping[str, Any]], max_repeats: int) -> set[int]:
 
 
 def _in_a_minute(rows: Sequence[Mapping[str, Any]], max_ratio: float) -> set[int]:
-    """The segments of each minute that compresses too well; a minute begins with each segment."""
+    """What makes a minute of text compress too well; a minute begins with each segment."""
     found: set[int] = set()
     end = 0
     for first, row in enumerate(rows):
         end = max(end, first + 1)
         while end < len(rows) and rows[end]["end_ms"] <= row["start_ms"] + LOOP_WINDOW_MS:
             end += 1
-        if compression_ratio(" ".join(rows[number]["text"] for number in range(first, end))) > max_ratio:
-            found.update(range(first, end))
+        texts = [rows[number]["text"] for number in range(first, end)]
+        if compression_ratio(" ".join(texts)) > max_ratio:
+            found.update(first + number for number in _redundant(texts))
     return found
+
+
+def _redundant(texts: Sequence[str]) -> list[int]:
+    """The texts that the others nearly contain. Without this, a sentence would be flagged for the loop that follows it."""
+    together = _compressed_size(" ".join(texts))
+    found = []
+    for number, text in enumerate(texts):
+        added = together - _compressed_size(" ".join([*texts[:number], *texts[number + 1 :]]))
+        if added < MAX_ADDED_SHARE * len(text.encode()):
+            found.append(number)
+    return found
+
+
+def _compressed_size(text: str) -> int:
+    return len(zlib.compress(text.encode()))

@@ -1,15 +1,15 @@
 """Windows with severe flags are decoded once more, so that no three tokens repeat; which of the two passes is kept.
 
 The rule: a pass is as bad as its worst flag, and among equals as the seconds that carry it. The second pass is kept if it is
-less bad; the first is kept otherwise. A second pass without a word is kept only where next to nothing is heard, as
-otherwise a loop would be traded for a hole.
+less bad; the first is kept otherwise. A second pass without a word is kept only where next to nothing is heard or Whisper
+itself doubts that there is speech, as otherwise a loop would be traded for a hole.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from librarian_pipeline.settings import CheckSettings
-from librarian_pipeline.speech.flags import SEVERITY, content_flags
+from librarian_pipeline.speech.flags import SEVERITY, content_flags, is_doubted
 from librarian_pipeline.speech.rows import Row
 from librarian_pipeline.speech.samples import MsSpan
 
@@ -41,7 +41,7 @@ def with_second_pass(
     kept = [list(rows) for rows in windows]
     for number in again:
         second = decode(number)
-        if not second and heard_in_window_ms(number) >= NEXT_TO_NOTHING_MS:
+        if not second and heard_in_window_ms(number) >= NEXT_TO_NOTHING_MS and not all(map(is_doubted, kept[number])):
             continue
         before = [row for rows in kept[max(0, number - CONTEXT_WINDOWS) : number] for row in rows]
         after = [row for rows in kept[number + 1 : number + 1 + CONTEXT_WINDOWS] for row in rows]

@@ -9,7 +9,6 @@ import importlib.metadata
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from librarian_pipeline.settings import CheckSettings, TranscriptSettings, WhisperSettings
 from librarian_pipeline.speech.blocks import cut_into_blocks
@@ -115,7 +114,7 @@ class Transcriber:
             return sum(overlap_ms(*in_ms(span), heard) for span in windows[number].spans)
 
         rows = [rows_of([window], number, 1) for number, window in enumerate(windows)]
-        _warn_of_dropped(windows, rows, episode_id)
+        _warn_of_dropped(windows, duration_ms, episode_id)
         again = flagged_windows(rows, heard, self._checks) if self._transcripts.second_pass else []
         progress.more(sum(total_size(windows[number].spans) for number in again) / SAMPLE_RATE_HZ)
         kept = with_second_pass(rows, again, decoded_again, heard_in_window_ms, heard, self._checks)
@@ -138,7 +137,7 @@ class Transcriber:
         ordered = in_order(rows)
         for row, flags in zip(ordered, content_flags(ordered, heard, self._checks), strict=True):
             row["flags"] = sorted({*row["flags"], *flags})
-            # The rule: text that either pass made up where nobody is heard is no part of the episode. Loops may hold words
+            # The rule: what is still made up in the pass that was kept is no part of the episode. Other loops may hold words
             # that were said, so they are only flagged.
             row["excluded"] = INVENTED_IN_SILENCE in flags
         covered = coverage(ordered, heard, self._checks.max_uncovered_speech_s)
@@ -171,7 +170,7 @@ class _Progress:
         """For what is too short to be told apart."""
 
 
-def _warn_of_dropped(windows: Sequence[Window], rows: Sequence[Sequence[Any]], episode_id: str) -> None:
-    dropped = sum(len(window.segments) - len(found) for window, found in zip(windows, rows, strict=True))
+def _warn_of_dropped(windows: Sequence[Window], duration_ms: int, episode_id: str) -> None:
+    dropped = sum(to_ms(segment.start) >= duration_ms for window in windows for segment in window.segments)
     if dropped:
-        _log.warning("%s: dropped %d segments without text or after the end of the audio", episode_id, dropped)
+        _log.warning("%s: dropped %d segments that start after the end of the audio", episode_id, dropped)

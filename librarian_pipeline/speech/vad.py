@@ -93,12 +93,14 @@ def _triggered(probabilities: Probabilities, n_samples: int, min_silence: int, r
     found: list[Span] = []
     start: int | None = None
     silent_since: int | None = None
-    for number, probability in enumerate(probabilities.tolist()):
+    loud = (probabilities >= reading.threshold).tolist()
+    silent = (probabilities < reading.silence_threshold).tolist()
+    for number in range(probabilities.size):
         at = number * WINDOW_SAMPLES
-        if probability >= reading.threshold:
+        if loud[number]:
             silent_since = None
             start = at if start is None else start
-        elif start is not None and probability < reading.silence_threshold:
+        elif start is not None and silent[number]:
             silent_since = at if silent_since is None else silent_since
             if at - silent_since >= min_silence:
                 found.append(Span(start, silent_since))
@@ -109,11 +111,11 @@ def _triggered(probabilities: Probabilities, n_samples: int, min_silence: int, r
 def _widened(found: list[Span], n_samples: int, pad: int) -> list[Span]:
     """Each span with `pad` samples more on both sides; those too near for that share the silence between them."""
     widened = []
-    for before, span, after in zip([None, *found[:-1]], found, [*found[1:], None], strict=True):
-        left = span.start if before is None else span.start - before.end
-        right = n_samples - span.end if after is None else after.start - span.end
-        wide = 2 * pad
-        start = span.start - (min(pad, left) if before is None or left >= wide else left // 2)
-        end = span.end + (min(pad, right) if after is None or right >= wide else right // 2)
+    for number, span in enumerate(found):
+        left = span.start - (found[number - 1].end if number else 0)
+        right = (found[number + 1].start if number + 1 < len(found) else n_samples) - span.end
+        # The silences at both ends of the audio aren't shared.
+        start = span.start - (min(pad, left) if not number or left >= 2 * pad else left // 2)
+        end = span.end + (min(pad, right) if number + 1 == len(found) or right >= 2 * pad else right // 2)
         widened.append(Span(start, end))
     return widened

@@ -126,9 +126,9 @@ class Whisper:
 def _by_window(segments: Sequence[Any], spans: Sequence[Span], word_times: bool) -> list[Window]:
     """A window reaches to where the next one with segments begins, but no further than 30 s."""
     groups = [(seek, tuple(group)) for seek, group in groupby(segments, key=lambda segment: segment.seek)]
-    nexts = [seek for seek, _ in groups[1:]] + [total_size(spans) // SAMPLES_PER_FRAME + 1]
+    borders = [*(seek for seek, _ in groups), total_size(spans) // SAMPLES_PER_FRAME + 1]
     found = []
-    for (seek, group), following in zip(groups, nexts, strict=True):
+    for (seek, group), following in zip(groups, borders[1:], strict=True):
         end = min(following, seek + FRAMES_PER_WINDOW)
         taken = stretch(spans, seek * SAMPLES_PER_FRAME, end * SAMPLES_PER_FRAME)
         found.append(Window(tuple(taken), group, word_times))
