@@ -1,5 +1,6 @@
 """Assets as Dagster runs them: what a materialization says, and what a failure leaves."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.defs.sensors import episodes_sensor
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import copy_sources
+from librarian_pipeline_tests.speech.sounds import SPOKEN
 
 EPISODES = {"ep06", "ep07", "ep10"}
 
@@ -88,6 +90,21 @@ def test_passages_are_shown_with_their_citations(home: Path, instance: dg.Dagste
     result = materialize(home, instance, ["notes", "audio", "transcripts", "chunks"], "ep07")
     sample = materialization(result, "chunks").metadata["sample"].value
     assert "Ep. ep07 @ 00:0" in sample
+
+
+def test_a_transcript_tells_how_it_was_heard(home: Path, instance: dg.DagsterInstance) -> None:
+    shutil.copy2(SPOKEN, home / "audio" / "ep20.opus")
+    (home / "librarian.toml").write_text('[whisper]\nmodel = "tiny.en"\n')
+    register_episodes(instance, {*EPISODES, "ep20"})
+    metadata = materialization(materialize(home, instance, ["audio", "transcripts"], "ep20"), "transcripts").metadata
+    assert metadata["source"].value == "audio"
+    assert (metadata["language"].value, metadata["language source"].value) == ("en", "the model's only one")
+    assert metadata["speech covered"].value > 0.95
+    assert metadata["speech, s"].value > 1
+    assert (metadata["windows decoded twice"].value, metadata["excluded segments"].value) == (0, 0)
+    warehouse = Workspace.open(home).warehouse
+    assert warehouse.read("speech_spans", "ep20").num_rows >= 1
+    assert warehouse.committed("transcripts", "ep20") is not None
 
 
 def test_vectors_are_shown_with_model_digest_and_dimensions(home: Path, instance: dg.DagsterInstance) -> None:

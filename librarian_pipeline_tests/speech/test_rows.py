@@ -1,8 +1,6 @@
 from typing import Any
 
 from faster_whisper.transcribe import Segment, Word
-from hypothesis import given
-from hypothesis import strategies as st
 
 from librarian_pipeline.speech.rows import in_order, window_rows
 from librarian_pipeline.speech.samples import Span
@@ -53,42 +51,3 @@ def test_milliseconds_are_rounded():
 def test_a_row_tells_its_window_its_pass_and_whether_words_have_times():
     (row,) = rows(segment(1, 2), word_times=False)
     assert (row["window_id"], row["decoding_pass"], row["words"], row["flags"]) == (3, 1, [], ["no_word_times"])
-
-
-def said(text: str, seconds_a_word: float = 0.5) -> Segment:
-    parts = text.split()
-    words = [Word(n * seconds_a_word, (n + 1) * seconds_a_word, f" {part}", 0.9) for n, part in enumerate(parts)]
-    return segment(0, len(parts) * seconds_a_word, f" {text}", words)
-
-
-def test_a_segment_of_several_sentences_is_a_row_for_each_at_the_time_of_its_first_word():
-    found = rows(said('The river froze twice. Was it cold? Nobody knew "for sure." Then it thawed.'))
-    assert [(row["text"], row["start_ms"], row["end_ms"]) for row in found] == [
-        ("The river froze twice.", 0, 2_000),
-        ("Was it cold?", 2_000, 3_500),
-        ('Nobody knew "for sure."', 3_500, 5_500),
-        ("Then it thawed.", 5_500, 7_000),
-    ]
-    assert [len(row["words"]) for row in found] == [4, 3, 4, 3]
-    assert {row["avg_logprob"] for row in found} == {-0.5}
-
-
-def test_what_is_too_short_for_a_sentence_stays_with_what_follows_or_comes_before():
-    assert [row["text"] for row in rows(said("Dr. Novak came back at 3.5 knots. Yes."))] == [
-        "Dr. Novak came back at 3.5 knots. Yes."
-    ]
-    assert len(rows(said("The river froze twice. Then it thawed again.", seconds_a_word=0.2))) == 1
-
-
-def test_a_segment_whose_words_are_not_its_whole_text_stays_whole():
-    one = said("The river froze twice. Then it thawed again.")
-    one.words = one.words[:-1]
-    assert [row["text"] for row in rows(one)] == ["The river froze twice. Then it thawed again."]
-
-
-@given(st.lists(st.sampled_from(["Yes.", "no", "it", "is?", "3.5", "Dr.", "never!”", "…"]), min_size=1, max_size=40))
-def test_splitting_loses_no_word_and_keeps_their_order(words):
-    found = rows(said(" ".join(words)))
-    assert " ".join(row["text"] for row in found) == " ".join(words)
-    assert [word["word"] for row in found for word in row["words"]] == words
-    assert all(row["start_ms"] == row["words"][0]["start_ms"] for row in found)
