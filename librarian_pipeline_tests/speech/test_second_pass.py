@@ -101,6 +101,23 @@ def test_the_flagged_window_alone_is_decoded_again_and_its_times_are_those_of_th
     assert (found.windows_again, found.windows_won, found.rows[1]["flags"]) == (1, 1, [])
 
 
+@pytest.mark.parametrize(("next_seek", "seconds"), [(2_000, 20), (4_000, 30)])
+def test_a_window_reaches_to_the_next_one_but_no_further_than_whisper_listens(next_seek, seconds):
+    asked: list[tuple[int, int]] = []
+    first = [segment(0, 18, LOOP), segment(next_seek / 100, 45, "The river froze twice.", seek=next_seek)]
+    transcriber(says(first, [], asked)).transcribe(SOUND, "ep01", "en")
+    assert asked[1:] == [(seconds * 16_000, 3)]
+
+
+def test_progress_stays_within_the_audio_whatever_times_whisper_gives():
+    reports: list[tuple[float, float]] = []
+    wild = [segment(0, 30, "The river froze."), segment(10, 20, "It thawed."), segment(49, 90, "So it went.")]
+    transcriber(says(wild, [], [])).transcribe(SOUND, "ep01", "en", lambda done, total: reports.append((done, total)))
+    assert reports == sorted(reports)
+    assert {total for _, total in reports} == {50.0}
+    assert reports[-1] == (50.0, 50.0)
+
+
 def test_without_a_second_pass_the_loop_stays_flagged_and_in_the_passages():
     asked: list[tuple[int, int]] = []
     found = transcriber(says(FIRST, [], asked), transcripts=TranscriptSettings(second_pass=False)).transcribe(
