@@ -84,8 +84,8 @@ def _audio_limits(settings: Settings) -> Recipe:
 def _transcript_recipe(settings: Settings, files: EpisodeFiles | None) -> Recipe:
     source = transcript_source(files, settings) if files is not None else "audio"
     if source == "audio":
-        pieces = settings.transcripts.model_dump(include={"block_s", "second_pass"})
-        return {"source": source, **_audio_limits(settings), **pieces, **transcribe.recipe(settings.whisper)}
+        heard = transcribe.recipe(settings.whisper, settings.transcripts, settings.checks)
+        return {"source": source, **_audio_limits(settings), **heard}
     if source == "published":
         # Without audio there is no other edition to compare with.
         has_audio = files is not None and files.audio is not None

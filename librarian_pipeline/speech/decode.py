@@ -15,9 +15,10 @@ from librarian_pipeline.archive.timecodes import MAX_MS
 from librarian_pipeline.errors import LibrarianError, SourceError
 from librarian_pipeline.settings import AudioSettings
 from librarian_pipeline.speech.account import COUNTED_FORMATS, Account, covers_whole_file
+from librarian_pipeline.speech.buffer import SampleBuffer
 from librarian_pipeline.speech.damage import Damage
 from librarian_pipeline.speech.mixdown import Mixdown, unusable
-from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, SampleBuffer, Samples, to_ms
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, Samples, to_ms
 from librarian_pipeline.speech.streams import (
     FilePart,
     choose_stream,

@@ -7,7 +7,8 @@ from av.audio.fifo import AudioFifo
 from av.audio.frame import AudioFrame
 from av.audio.resampler import AudioResampler
 
-from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, SampleBuffer
+from librarian_pipeline.speech.buffer import SampleBuffer
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ
 
 # Outside of these no recording is made; a forged rate would stretch a small file to days, or a block of it to gigabytes.
 MIN_RATE_HZ = 1_000

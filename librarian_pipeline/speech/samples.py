@@ -1,59 +1,76 @@
-"""Samples as the pipeline holds them: mono, 16 kHz, 16 bits. Three hours are 345 MB."""
+"""Samples of decoded audio, mono at 16 kHz, and spans of them: what the rooms of speech hand to each other."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 SAMPLE_RATE_HZ = 16_000
-FULL_SCALE = 32_768
 
-Samples = npt.NDArray[np.int16]
+FloatSamples = npt.NDArray[np.float32]
+Samples = FloatSamples | npt.NDArray[np.int16]
+"""Floats from -1 to 1, or 16-bit integers, which take half the memory."""
 
-FIRST_CAPACITY = 1 << 20
-LARGEST_STEP = 1 << 24
+SAMPLES_PER_MS = SAMPLE_RATE_HZ // 1_000
+_INT16_SCALE = np.float32(1 / 32_768)
 
 
-def as_float(samples: Samples) -> npt.NDArray[np.float32]:
-    """Samples as float32 in [-1, 1), a copy of twice the size: for a slice, rather than for hours of audio."""
-    return samples.astype(np.float32) / np.float32(FULL_SCALE)
+class Span(NamedTuple):
+    """Samples from `start` up to, but not with, `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+MsSpan = tuple[int, int]
+"""Start and end in milliseconds on the audio's timeline."""
+
+
+def as_float(samples: Samples) -> FloatSamples:
+    """The same samples as floats from -1 to 1. Only ever asked of a piece: of hours, floats take 230 MB an hour."""
+    if samples.dtype == np.int16:
+        scaled: FloatSamples = samples * _INT16_SCALE
+        return scaled
+    return samples.astype(np.float32, copy=False)
+
+
+def gathered(samples: Samples, spans: Iterable[Span]) -> FloatSamples:
+    """The spans one after another, without what lies between them."""
+    parts = [as_float(samples[span.start : span.end]) for span in spans]
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+
+def within(spans: Sequence[Span], bounds: Span) -> list[Span]:
+    """What of the spans lies within `bounds`."""
+    cut = (Span(max(span.start, bounds.start), min(span.end, bounds.end)) for span in spans)
+    return [span for span in cut if span.size > 0]
+
+
+def stretch(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    """The spans of the samples `start` to `end` of what `gathered` makes of `spans`."""
+    found = []
+    before = 0
+    for span in spans:
+        offset = span.start - before
+        found += within([span], Span(start + offset, end + offset))
+        before += span.size
+    return found
+
+
+def total_size(spans: Iterable[Span]) -> int:
+    return sum(span.size for span in spans)
+
+
+def in_ms(span: Span) -> MsSpan:
+    """A span in whole milliseconds."""
+    return round(span.start / SAMPLES_PER_MS), round(span.end / SAMPLES_PER_MS)
 
 
 def to_ms(n_samples: int) -> int:
     """A number of samples as milliseconds."""
     return round(n_samples * 1_000 / SAMPLE_RATE_HZ)
-
-
-class SampleBuffer:
-    """Collects samples, up to a limit; what comes after that is left out.
-
-    It grows in place: the memory of a large block is moved by the kernel, without a second copy at any time.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._samples: Samples = np.zeros(min(FIRST_CAPACITY, limit), np.int16)
-        self._limit = limit
-        self.size = 0
-        self.is_full = False
-
-    def append(self, samples: Samples) -> None:
-        start, size = self.size, self._extend(samples.size)
-        self._samples[start : start + size] = samples[:size]
-
-    def append_silence(self, n_samples: int) -> None:
-        # New memory is zeros, and is written only once.
-        self._extend(n_samples)
-
-    def take(self) -> Samples:
-        """All samples, without a copy. The buffer is of no use afterwards."""
-        self._samples.resize(self.size, refcheck=False)
-        return self._samples
-
-    def _extend(self, n_samples: int) -> int:
-        """Makes room, and returns for how many samples there is some below the limit."""
-        size = min(n_samples, self._limit - self.size)
-        self.is_full = self.is_full or size < n_samples
-        needed = self.size + size
-        if needed > self._samples.size:
-            step = min(max(self._samples.size, FIRST_CAPACITY), LARGEST_STEP)
-            self._samples.resize(min(max(needed, self._samples.size + step), self._limit), refcheck=False)
-        self.size = needed
-        return size

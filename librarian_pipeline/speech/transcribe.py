@@ -1,50 +1,50 @@
-"""Samples to transcript segments with Whisper, always the same text for the same samples, model and settings."""
+"""Samples to a transcript with Whisper, always the same for the same samples, model and settings.
+
+Speech is found first. The audio is cut into blocks at silences, and the speech of each is transcribed, so that memory
+doesn't grow with length. Then segments get flags, windows with severe ones are decoded once more, and what stays invented
+is excluded.
+"""
 
 import importlib.metadata
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
+from librarian_pipeline.settings import CheckSettings, TranscriptSettings, WhisperSettings
+from librarian_pipeline.speech.blocks import cut_into_blocks
+from librarian_pipeline.speech.coverage import Coverage, coverage
+from librarian_pipeline.speech.flags import INVENTED_IN_SILENCE, content_flags, overlap_ms
+from librarian_pipeline.speech.language import SpokenLanguage, spoken_language
+from librarian_pipeline.speech.rows import Row, in_order, to_ms, window_rows
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, MsSpan, Samples, in_ms, total_size, within
+from librarian_pipeline.speech.second_pass import DECODING_CHANGES, flagged_windows, with_second_pass
+from librarian_pipeline.speech.vad import Speech, detect_speech
+from librarian_pipeline.speech.weights import whisper_digest
+from librarian_pipeline.speech.whisper import DECODING, Whisper, Window
 
-from librarian_pipeline.errors import ModelNotFoundError, UsageError
-from librarian_pipeline.settings import WhisperSettings
-from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ
-from librarian_pipeline.speech.weights import resolve_whisper, whisper_digest
-
-# One pass at temperature 0, so that a rerun gives the same text; no carried-over text, which is what loops grow from; words,
-# as times are mapped back over the cut silences word by word.
-DECODING: Final[dict[str, Any]] = {
-    "temperature": 0.0,
-    "condition_on_previous_text": False,
-    "vad_filter": True,
-    "word_timestamps": True,
-}
-
-DETECTION_WINDOW_SAMPLES = 30 * SAMPLE_RATE_HZ
+# Those of `[checks]` that decide flags, and by them what is decoded again and what is excluded.
+CHECKS_IN_USE = ("max_compression_ratio", "max_repeats", "max_characters_per_s", "max_segment_s")
 
 OnProgress = Callable[[float, float], None]
-Row = dict[str, Any]
-Samples = npt.NDArray[np.float32]
 
 _log = logging.getLogger(__name__)
 
 
-def recipe(settings: WhisperSettings) -> dict[str, object]:
+def recipe(whisper: WhisperSettings, transcripts: TranscriptSettings, checks: CheckSettings) -> dict[str, object]:
     """Everything besides the samples and an episode's own language that can change a transcript, as JSON values.
 
     Raises `ModelNotFoundError`.
     """
     return {
-        "model_sha256": whisper_digest(settings.model),
-        "compute_type": settings.compute_type,
-        "device": settings.device,
-        "beam_size": settings.beam_size,
-        "language": settings.language,
+        "model_sha256": whisper_digest(whisper.model),
+        "compute_type": whisper.compute_type,
+        "device": whisper.device,
+        "beam_size": whisper.beam_size,
+        "language": whisper.language,
         "decoding": dict(DECODING),
+        "block_s": transcripts.block_s,
+        "second_pass": dict(DECODING_CHANGES) if transcripts.second_pass else None,
+        "checks": checks.model_dump(include=set(CHECKS_IN_USE)),
         "faster_whisper": importlib.metadata.version("faster-whisper"),
         "ctranslate2": importlib.metadata.version("ctranslate2"),
         "onnxruntime": importlib.metadata.version("onnxruntime"),
@@ -52,154 +52,125 @@ def recipe(settings: WhisperSettings) -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True)
+class Transcript:
+    """What was heard in an episode's audio, and how.
+
+    `rows` are segments of `schemas.TRANSCRIPTS`, `speech` the spans where speech is heard. `language` is None where there
+    is none. `windows_again` were decoded a second time, and in `windows_won` of them that pass was kept.
+    """
+
+    rows: list[Row]
+    speech: list[MsSpan]
+    coverage: Coverage
+    language: SpokenLanguage | None
+    windows_again: int
+    windows_won: int
+
+
 class Transcriber:
     """Whisper under the given settings. The model is loaded at the first use, and kept."""
 
-    def __init__(self, settings: WhisperSettings) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        whisper: WhisperSettings,
+        transcripts: TranscriptSettings | None = None,
+        checks: CheckSettings | None = None,
+    ) -> None:
+        self._whisper = Whisper(whisper)
+        self._language = whisper.language
+        self._transcripts = transcripts or TranscriptSettings()
+        self._checks = checks or CheckSettings()
 
     def transcribe(
         self, samples: Samples, episode_id: str, language: str | None, on_progress: OnProgress | None = None
-    ) -> list[Row]:
-        """The segments of mono 16 kHz samples, as rows of `schemas.TRANSCRIPTS`; none where nobody speaks.
+    ) -> Transcript:
+        """The transcript of mono 16 kHz samples; without rows where nobody speaks, for which no model is needed.
 
         `language` is what the episode declares (ISO 639-1); the settings override it, and without either it is detected.
-        `on_progress` gets the seconds of audio done and in total. Raises `ModelNotFoundError` where the model can't be
-        loaded, `UsageError` where it doesn't know the language.
+        `on_progress` gets the seconds of audio done and in total; what is decoded a second time adds to both. Raises
+        `ModelNotFoundError` where the model can't be loaded, `UsageError` where it doesn't know the language.
         """
-        duration_s = samples.size / SAMPLE_RATE_HZ
-        report = on_progress or _report_nothing
-        rows: list[Row] = []
-        if samples.size:
-            spoken = self._language(samples, self._settings.language or language)
-            segments, info = self._model.transcribe(samples, language=spoken, beam_size=self._settings.beam_size, **DECODING)
-            rows = segment_rows(_reported(segments, report, duration_s), episode_id, info.language, to_ms(duration_s))
-        report(duration_s, duration_s)
-        return rows
+        progress = _Progress(on_progress, samples.size / SAMPLE_RATE_HZ)
+        speech = detect_speech(samples)
+        heard = [in_ms(span) for span in speech.heard]
+        if not speech.for_whisper:
+            progress.finish()
+            return self._transcript([], heard, None, 0, 0)
+        spoken = spoken_language(self._whisper, samples, speech.for_whisper, self._language or language)
+        windows = self._first_pass(samples, speech, spoken.code, progress)
+        duration_ms = to_ms(samples.size / SAMPLE_RATE_HZ)
 
-    @cached_property
-    def _model(self) -> Any:
-        # Takes the inference engines with it: only who transcribes should wait for them.
-        from faster_whisper import WhisperModel
+        def rows_of(found: Sequence[Window], number: int, decoding_pass: int) -> list[Row]:
+            return window_rows(found, episode_id, spoken.code, duration_ms, number, decoding_pass)
 
-        settings = self._settings
-        folder, weights = resolve_whisper(settings.model)
-        try:
-            return WhisperModel(
-                str(folder),
-                device=settings.device,
-                compute_type=settings.compute_type,
-                cpu_threads=_available_cores(),
-                local_files_only=True,
-            )
-        except (RuntimeError, ValueError) as error:
-            wrong = f"Whisper `{weights.name}` ({weights.source}) can't be loaded on device {settings.device} as "
-            fix = "change `[whisper] model`, `device` or `compute_type`: `base`, `auto` and `int8` work everywhere"
-            raise ModelNotFoundError(f"{wrong}{settings.compute_type} ({error})", fix) from error
+        def decoded_again(number: int) -> list[Row]:
+            spans = windows[number].spans
+            found = self._whisper.windows(samples, spans, spoken.code, progress.ignore, **DECODING_CHANGES)
+            progress.advance(total_size(spans) / SAMPLE_RATE_HZ)
+            return rows_of(found, number, 2)
 
-    def _language(self, samples: Samples, declared: str | None) -> str:
-        known: list[str] = self._model.supported_languages
-        if len(known) == 1:
-            if declared not in (None, *known):
-                _log.warning("Whisper `%s` knows only %s, not %s", self._settings.model, known[0], declared)
-            return known[0]
-        if declared is None:
-            return self._detected_language(samples)
-        if declared not in known:
-            raise UsageError(f"Whisper doesn't know the language `{declared}`", "use a code such as `en` or `cs`")
-        return declared
+        def heard_in_window_ms(number: int) -> int:
+            return sum(overlap_ms(*in_ms(span), heard) for span in windows[number].spans)
 
-    def _detected_language(self, samples: Samples) -> str:
-        """The likeliest language over three windows of 30 s: at the beginning, in the middle and at the end.
+        rows = [rows_of([window], number, 1) for number, window in enumerate(windows)]
+        _warn_of_dropped(windows, duration_ms, episode_id)
+        again = flagged_windows(rows, heard, self._checks) if self._transcripts.second_pass else []
+        progress.more(sum(total_size(windows[number].spans) for number in again) / SAMPLE_RATE_HZ)
+        kept = with_second_pass(rows, again, decoded_again, heard_in_window_ms, heard, self._checks)
+        won = sum(kept[number] != rows[number] for number in again)
+        progress.finish()
+        return self._transcript([row for found in kept for row in found], heard, spoken, len(again), won)
 
-        One window would go by a jingle, a guest's greeting or a silence.
-        """
-        last = max(0, samples.size - DETECTION_WINDOW_SAMPLES)
-        totals: dict[str, float] = {}
-        for start in sorted({0, last // 2, last}):
-            _, _, probabilities = self._model.detect_language(samples[start : start + DETECTION_WINDOW_SAMPLES])
-            for language, probability in probabilities:
-                totals[language] = totals.get(language, 0.0) + probability
-        return max(totals, key=lambda language: totals[language])
+    def _first_pass(self, samples: Samples, speech: Speech, language: str, progress: "_Progress") -> list[Window]:
+        windows: list[Window] = []
+        block_samples = round(self._transcripts.block_s * SAMPLE_RATE_HZ)
+        for block in cut_into_blocks(samples, speech.heard, block_samples):
+            spans = within(speech.for_whisper, block)
+            windows += self._whisper.windows(samples, spans, language, progress.reach)
+            progress.reach(block.end / SAMPLE_RATE_HZ)
+        return windows
+
+    def _transcript(
+        self, rows: list[Row], heard: list[MsSpan], spoken: SpokenLanguage | None, again: int, won: int
+    ) -> Transcript:
+        ordered = in_order(rows)
+        for row, flags in zip(ordered, content_flags(ordered, heard, self._checks), strict=True):
+            row["flags"] = sorted({*row["flags"], *flags})
+            # The rule: what is still made up in the pass that was kept is no part of the episode. Other loops may hold words
+            # that were said, so they are only flagged.
+            row["excluded"] = INVENTED_IN_SILENCE in flags
+        covered = coverage(ordered, heard, self._checks.max_uncovered_speech_s)
+        return Transcript(ordered, heard, covered, spoken, again, won)
 
 
-def segment_rows(segments: Iterable[Any], episode_id: str, language: str, duration_ms: int) -> list[Row]:
-    """faster-whisper's segments as rows in the order of their starts, with times kept within the audio.
+class _Progress:
+    """Seconds done and in total, neither of which ever goes back."""
 
-    Flags: `clamped` where a time lay outside the audio, `reordered` where a segment came after one that starts later.
-    Segments without text, and those that start after the end, are dropped.
-    """
-    rows: list[Row] = []
-    latest_start_ms = 0
-    beyond = 0
-    for segment in segments:
-        row = _row(segment, episode_id, language, duration_ms)
-        if to_ms(segment.start) >= duration_ms:
-            beyond += 1
-        elif row["text"]:
-            if row["start_ms"] < latest_start_ms:
-                row["flags"].append("reordered")
-            latest_start_ms = max(latest_start_ms, row["start_ms"])
-            rows.append(row)
-    if beyond:
-        _log.warning("%s: dropped %d segments that start after the end of the audio", episode_id, beyond)
-    rows.sort(key=lambda row: (row["start_ms"], row["end_ms"]))
-    for idx, row in enumerate(rows):
-        row["segment_idx"] = idx
-    return rows
+    def __init__(self, on_progress: OnProgress | None, total_s: float) -> None:
+        self._on_progress = on_progress
+        self._done_s = 0.0
+        self._total_s = total_s
 
+    def reach(self, done_s: float) -> None:
+        self._done_s = max(self._done_s, min(done_s, self._total_s))
+        if self._on_progress is not None:
+            self._on_progress(self._done_s, self._total_s)
 
-def to_ms(seconds: float) -> int:
-    """Seconds to whole milliseconds."""
-    return round(seconds * 1_000)
+    def advance(self, seconds: float) -> None:
+        self.reach(self._done_s + seconds)
+
+    def more(self, seconds: float) -> None:
+        self._total_s += seconds
+
+    def finish(self) -> None:
+        self.reach(self._total_s)
+
+    def ignore(self, done_s: float) -> None:
+        """For what is too short to be told apart."""
 
 
-def _row(segment: Any, episode_id: str, language: str, duration_ms: int) -> Row:
-    start_ms, end_ms = _within(segment.start, segment.end, duration_ms)
-    clamped = (start_ms, end_ms) != (to_ms(segment.start), to_ms(segment.end))
-    return {
-        "episode_id": episode_id,
-        "segment_idx": segment.id,
-        "start_ms": start_ms,
-        "end_ms": end_ms,
-        "text": segment.text.strip(),
-        "language": language,
-        "speaker": None,
-        "source": "whisper",
-        "avg_logprob": float(segment.avg_logprob),
-        "no_speech_prob": float(segment.no_speech_prob),
-        "compression_ratio": float(segment.compression_ratio),
-        "window_id": segment.seek,
-        "words": [_word(word, duration_ms) for word in segment.words or []],
-        "flags": ["clamped"] if clamped else [],
-        "excluded": False,
-    }
-
-
-def _word(word: Any, duration_ms: int) -> dict[str, Any]:
-    start_ms, end_ms = _within(word.start, word.end, duration_ms)
-    text = word.word.strip()
-    return {"word": text, "start_ms": start_ms, "end_ms": end_ms, "probability": float(word.probability)}
-
-
-def _within(start_s: float, end_s: float, duration_ms: int) -> tuple[int, int]:
-    """Start and end in milliseconds, with 0 <= start <= end <= duration."""
-    start_ms = min(max(to_ms(start_s), 0), duration_ms)
-    return start_ms, min(max(to_ms(end_s), start_ms), duration_ms)
-
-
-def _reported(segments: Iterable[Any], report: OnProgress, duration_s: float) -> Iterator[Any]:
-    for segment in segments:
-        yield segment
-        report(min(segment.end, duration_s), duration_s)
-
-
-def _report_nothing(done_s: float, total_s: float) -> None:
-    return None
-
-
-def _available_cores() -> int:
-    """The cores that this process may use. More threads than that make Whisper several times slower."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _warn_of_dropped(windows: Sequence[Window], duration_ms: int, episode_id: str) -> None:
+    dropped = sum(to_ms(segment.start) >= duration_ms for window in windows for segment in window.segments)
+    if dropped:
+        _log.warning("%s: dropped %d segments that start after the end of the audio", episode_id, dropped)

@@ -1,41 +1,51 @@
 """An episode's transcript from wherever it comes: spoken words, or a published file."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 
 from librarian_pipeline.archive.published import Flag, is_other_edition, read_published
-from librarian_pipeline.settings import AudioSettings, WhisperSettings
+from librarian_pipeline.settings import CheckSettings, Settings, TranscriptSettings, WhisperSettings
 from librarian_pipeline.speech.decode import decode
-from librarian_pipeline.speech.samples import as_float
 from librarian_pipeline.speech.settling import require_settled
-from librarian_pipeline.speech.transcribe import Transcriber
-from librarian_pipeline.storage.schemas import TRANSCRIPTS
+from librarian_pipeline.speech.transcribe import Transcriber, Transcript
+from librarian_pipeline.storage.schemas import SPEECH_SPANS, TRANSCRIPTS
 
 OnProgress = Callable[[float, float], None]
 
 _LENGTHS = ["duration_decoded_ms", "duration_last_packet_ms", "duration_header_ms"]
 
 
+@dataclass(frozen=True)
+class TranscribedFile:
+    """A transcript as tables: `segments` has the columns of `schemas.TRANSCRIPTS`, `speech` those of `SPEECH_SPANS`."""
+
+    segments: pa.Table
+    speech: pa.Table
+    transcript: Transcript
+
+
 def transcribe_file(
-    path: Path,
-    episode_id: str,
-    language: str | None,
-    settings: WhisperSettings,
-    limits: AudioSettings,
-    on_progress: OnProgress | None = None,
-) -> pa.Table:
-    """What is said in an audio file; columns as in `schemas.TRANSCRIPTS`. No rows where nobody speaks.
+    path: Path, episode_id: str, language: str | None, settings: Settings, on_progress: OnProgress | None = None
+) -> TranscribedFile:
+    """What is said in an audio file. No segments where nobody speaks.
 
     Raises `SourceError` where the file is no audio, `DeferredError` where it is still being written, `ModelNotFoundError`
     where there are no weights.
     """
-    with require_settled(path, limits):
-        samples = decode(path, limits).samples
-    rows = _transcriber(settings).transcribe(as_float(samples), episode_id, language, on_progress)
-    return pa.Table.from_pylist(rows, schema=TRANSCRIPTS)
+    transcriber = _transcriber(settings.whisper, settings.transcripts, settings.checks)
+    with require_settled(path, settings.audio):
+        samples = decode(path, settings.audio).samples
+    found = transcriber.transcribe(samples, episode_id, language, on_progress)
+    spans = [{"episode_id": episode_id, "start_ms": start, "end_ms": end} for start, end in found.speech]
+    return TranscribedFile(
+        segments=pa.Table.from_pylist(found.rows, schema=TRANSCRIPTS),
+        speech=pa.Table.from_pylist(spans, schema=SPEECH_SPANS),
+        transcript=found,
+    )
 
 
 def published_transcript(
@@ -56,6 +66,6 @@ def published_transcript(
 
 
 @lru_cache(maxsize=1)
-def _transcriber(settings: WhisperSettings) -> Transcriber:
+def _transcriber(whisper: WhisperSettings, transcripts: TranscriptSettings, checks: CheckSettings) -> Transcriber:
     """The model stays loaded from one episode of a run to the next."""
-    return Transcriber(settings)
+    return Transcriber(whisper, transcripts, checks)

@@ -104,7 +104,10 @@ class Warehouse:
         return sorted(path.name for path in self.root.iterdir() if path.is_dir()) if self.root.exists() else []
 
     def drop(self, asset: str, partition: str) -> None:
-        """Forgets one partition of an asset, and its failure if it had one."""
+        """Forgets one partition of an asset, with the tables beside it, and its failure if it had one."""
+        record = self.provenance(asset, partition)
+        for beside in record.beside if record else ():
+            self.path(beside, partition).unlink(missing_ok=True)
         self.path(asset, partition).unlink(missing_ok=True)
         self.clear_failure(asset, partition)
 

@@ -1,5 +1,6 @@
 """Assets as Dagster runs them: what a materialization says, and what a failure leaves."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.defs.sensors import episodes_sensor
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import copy_sources
+from librarian_pipeline_tests.speech.sounds import SPOKEN
 
 EPISODES = {"ep06", "ep07", "ep10"}
 
@@ -109,6 +111,21 @@ def test_without_notes_the_audios_chapters_are_sections(home: Path, instance: dg
     assert materialize(home, instance, ["notes"], "ep06").success
     (row,) = Workspace.open(home).warehouse.read("notes", "ep06").to_pylist()
     assert (row["heading"], row["start_ms"], row["text"]) == ("The kettle", 5_000, "")
+
+
+def test_a_transcript_tells_how_it_was_heard(home: Path, instance: dg.DagsterInstance) -> None:
+    shutil.copy2(SPOKEN, home / "audio" / "ep20.opus")
+    (home / "librarian.toml").write_text('[whisper]\nmodel = "tiny.en"\n')
+    register_episodes(instance, {*EPISODES, "ep20"})
+    metadata = materialization(materialize(home, instance, ["audio", "transcripts"], "ep20"), "transcripts").metadata
+    assert metadata["source"].value == "audio"
+    assert (metadata["language"].value, metadata["language source"].value) == ("en", "the model's only one")
+    assert metadata["speech covered"].value > 0.95
+    assert metadata["speech, s"].value > 1
+    assert (metadata["windows decoded twice"].value, metadata["excluded segments"].value) == (0, 0)
+    warehouse = Workspace.open(home).warehouse
+    assert warehouse.read("speech_spans", "ep20").num_rows >= 1
+    assert warehouse.committed("transcripts", "ep20") is not None
 
 
 def test_vectors_are_shown_with_model_digest_and_dimensions(home: Path, instance: dg.DagsterInstance) -> None:

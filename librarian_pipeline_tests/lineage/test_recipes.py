@@ -8,7 +8,7 @@ from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.lineage import recipes
 from librarian_pipeline.lineage.graph import NODES
 from librarian_pipeline.lineage.recipes import CODE, recipe, transcript_source
-from librarian_pipeline.settings import CheckSettings, FeedSettings, Settings, known_keys
+from librarian_pipeline.settings import Settings, known_keys
 from librarian_pipeline.text import lemmas
 
 AUDIO, NOTES, PUBLISHED = Path("audio/ep.mp3"), Path("notes/ep.md"), Path("transcripts/ep.vtt")
@@ -21,7 +21,6 @@ EPISODES = {
 SPEECH = {"transcripts with audio", "transcripts with both"}
 BM25 = {"bm25_raw_index", "bm25_stem_index"}
 
-OTHER_THRESHOLD = {"max_compression_ratio": 3, "max_repeats": 9, "max_passage_tokens": 99}
 
 # Setting -> another value, and the recipes that this changes.
 CHANGES: dict[str, tuple[object, set[str]]] = {
@@ -30,14 +29,28 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "whisper.device": ("cpu", SPEECH),
     "whisper.language": ("cs", SPEECH),
     "whisper.beam_size": (1, SPEECH),
-    "audio.max_hours": (3, {"audio"} | SPEECH),
+    "audio.max_hours": (1, {"audio"} | SPEECH),
     "audio.max_decoded_gb": (1, {"audio"} | SPEECH),
-    "audio.settle_s": (9, set()),
+    "audio.settle_s": (0, set()),
     "transcripts.prefer": ("published", {"transcripts with both"}),
     "transcripts.block_s": (300, SPEECH),
     "transcripts.second_pass": (False, SPEECH),
-    **{f"feeds.{key}": (2, set()) for key in FeedSettings.model_fields},
-    **{f"checks.{key}": (OTHER_THRESHOLD.get(key, 1), set()) for key in CheckSettings.model_fields},
+    "feeds.max_file_mb": (10, set()),
+    "feeds.max_episodes": (10, set()),
+    "feeds.timeout_s": (10, set()),
+    "feeds.attempts": (1, set()),
+    "checks.max_decode_loss_s": (1, set()),
+    "checks.max_decode_loss_share": (0.1, set()),
+    "checks.min_speech_coverage": (0.9, set()),
+    "checks.max_uncovered_speech_s": (10, set()),
+    "checks.max_compression_ratio": (2, SPEECH),
+    "checks.max_repeats": (3, SPEECH),
+    "checks.max_characters_per_s": (40, SPEECH),
+    "checks.max_segment_s": (20, SPEECH),
+    "checks.warn_hallucination_share": (0.001, set()),
+    "checks.fail_hallucination_share": (0.01, set()),
+    "checks.max_edition_gap_s": (10, set()),
+    "checks.max_passage_tokens": (256, set()),
     "chunks.target_s": (30, {"chunks"}),
     "chunks.max_s": (90, {"chunks"}),
     "chunks.overlap_segments": (2, {"chunks"}),

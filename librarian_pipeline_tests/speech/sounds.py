@@ -59,3 +59,31 @@ def write_picture(path: Path, container: str, codec: str, pixels: str, n_frames:
             output.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8))))
         output.mux(stream.encode(None))
     return path
+
+
+def silence(seconds: float) -> np.ndarray:
+    return np.zeros(round(seconds * 16_000), np.float32)
+
+
+def white_noise(seconds: float) -> np.ndarray:
+    return (0.1 * np.random.default_rng(7).standard_normal(round(seconds * 16_000))).astype(np.float32)
+
+
+def music(seconds: float) -> np.ndarray:
+    """A tune of plucked notes over a swelling chord."""
+    generator = np.random.default_rng(8)
+    at = np.arange(8_000) / 16_000
+    tune = [np.sin(2 * np.pi * hz * at) * np.exp(-at * 5) for hz in generator.choice([220, 262, 330, 392, 523], 240)]
+    times = np.arange(round(seconds * 16_000)) / 16_000
+    chord = sum(np.sin(2 * np.pi * hz * times) * (1 + np.sin(4 * np.pi * times + hz)) for hz in (220, 277.2, 329.6))
+    return (0.2 * np.concatenate(tune)[: times.size] + 0.05 * chord).astype(np.float32)
+
+
+def drone(seconds: float) -> np.ndarray:
+    """A low tone that swells four times a second, as syllables do: voice activity detection takes it for speech."""
+    times = np.arange(round(seconds * 16_000)) / 16_000
+    return (0.3 * np.sin(2 * np.pi * 150 * times) * (1 + np.sin(2 * np.pi * 4 * times))).astype(np.float32)
+
+
+def as_int16(samples: np.ndarray) -> np.ndarray:
+    return np.round(samples * 32_767).astype(np.int16)

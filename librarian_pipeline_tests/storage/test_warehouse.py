@@ -309,6 +309,13 @@ def test_a_dropped_partition_is_forgotten_with_its_failure_and_no_other_is(wareh
     assert warehouse.failed_partitions("notes") == ["ep02"]
 
 
+def test_the_tables_beside_a_dropped_partition_are_dropped_with_it(warehouse):
+    for name in ("ep01", "ep02"):
+        warehouse.write("transcripts", name, OLD, recipe={}, inputs={}, beside={"speech_spans": OLD})
+    warehouse.drop("transcripts", "ep01")
+    assert warehouse.partitions("transcripts") == warehouse.partitions("speech_spans") == ["ep02"]
+
+
 def test_dropping_what_is_not_there_does_nothing(warehouse):
     warehouse.drop("notes", "ep01")
     assert warehouse.partitions("notes") == []
