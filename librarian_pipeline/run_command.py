@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from librarian_pipeline.checks import Severity
 from librarian_pipeline.console import print_lines, print_score_table, showing_progress
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
@@ -99,16 +100,30 @@ def _conclude(workspace: Workspace, outcome: "Outcome | None") -> int:
         print_lines(["", *_where_next(workspace)])
         # Of a gold set that was refused, the labels of the one before are nobody's concern.
         lost = lost_labels(workspace.warehouse) if Item("gold_set") not in failures else []
+    findings = _findings(workspace)
     broken = [
         *(f"failed: {item}: {failure.line}" for item, failure in failures.items()),
         *_error_lines(outcome),
+        *(f"check: {line}" for severity, line in findings if severity == Severity.ERROR),
         *(f"gold set: {line}" for line in lost),
     ]
     deferred = outcome.deferred if outcome else {}
     print_lines([f"left out: {problem.line}" for problem in discovery.problems], to_stderr=True)
     print_lines([f"deferred: {episode}: {line}" for episode, line in deferred.items()], to_stderr=True)
+    print_lines([f"warning: {line}" for severity, line in findings if severity == Severity.WARN], to_stderr=True)
     print_lines(broken, to_stderr=True)
     return 1 if broken else 0
+
+
+def _findings(workspace: Workspace) -> list[tuple[str, str]]:
+    """Severity and line of each check that an episode did not pass."""
+    if workspace.warehouse.committed("episodes") is None:
+        return []
+    return [
+        (finding["severity"], f"{row['episode_id']}, {finding['check']}: {finding['message']}")
+        for row in workspace.warehouse.read("episodes").to_pylist()
+        for finding in row["findings"]
+    ]
 
 
 def _where_next(workspace: Workspace) -> list[str]:

@@ -1,6 +1,6 @@
 """The catalogue: what the archive knows of each episode, in one row."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,9 @@ def build_catalogue(
     transcripts: pa.Table,
     chunks: pa.Table,
     failures: Mapping[str, str],
+    findings: Mapping[str, Sequence[Mapping[str, str]]],
 ) -> pa.Table:
-    """Columns as in `schemas.EPISODES`. `failures` tells, by episode, what couldn't be read."""
+    """Columns as in `schemas.EPISODES`. `failures`, by episode: what couldn't be read; `findings`: what checks found."""
     audio_rows = {row["episode_id"]: row for row in audio.to_pylist()}
     heard = transcripts.filter(pc.invert(transcripts["excluded"]))  # what Whisper made up isn't speech
     spoken = _by_episode(heard.group_by("episode_id").aggregate([("end_ms", "max")]))
@@ -48,6 +49,7 @@ def build_catalogue(
                 "status_reason": reason,
                 "n_chunks_notes": counts.get((episode_id, "notes"), 0),
                 "n_chunks_transcript": counts.get((episode_id, "transcript"), 0),
+                "findings": list(findings.get(episode_id, ())),
             }
         )
     return pa.Table.from_pylist(rows, schema=EPISODES)

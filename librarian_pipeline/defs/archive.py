@@ -8,21 +8,24 @@ from librarian_pipeline.archive.catalogue import build_catalogue
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.archive.notes import read_notes
 from librarian_pipeline.archive.tags import chapter_sections
+from librarian_pipeline.checks import AUDIO_CHECKS, audio_outcomes, find
 from librarian_pipeline.defs.declaration import Result, derived
 from librarian_pipeline.defs.metadata import rows_as_markdown
 from librarian_pipeline.defs.step import Step
 from librarian_pipeline.speech.audio_facts import DEFERRED, audio_row
-from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, EPISODES, NOTES, TRANSCRIPTS
+from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, EPISODES, NOTES, SPEECH_SPANS, TOKEN_COUNTS, TRANSCRIPTS
 
 
-@derived(AUDIO)
+@derived(AUDIO, checks=AUDIO_CHECKS)
 def audio(step: Step) -> Result:
     """Each episode's audio file: digest, codec, length as stated and as decoded, and what is wrong with it."""
     path, home = step.files.audio, step.workspace.home
     rows = [audio_row(path, step.partition, home, step.settings.audio)] if path else []
     facts = {"status": rows[0]["status"], "duration_ms": rows[0].get("duration_decoded_ms")} if rows else {}
     deferred = facts.get("status") == DEFERRED
-    return step.store(pa.Table.from_pylist(rows, schema=AUDIO), metadata=facts, deferred=deferred)
+    table = pa.Table.from_pylist(rows, schema=AUDIO)
+    outcomes = [outcome for row in table.to_pylist() for outcome in audio_outcomes(row, step.settings.checks)]
+    return step.store(table, metadata=facts, deferred=deferred, outcomes=outcomes)
 
 
 @derived(NOTES, "markdown")
@@ -41,13 +44,16 @@ def _sections(files: EpisodeFiles) -> list[dict[str, Any]]:
 
 @derived(EPISODES)
 def episodes(step: Step) -> Result:
-    """The catalogue: title, date, language, length and status of each episode."""
+    """The catalogue: title, date, language, length, status and findings of each episode."""
+    audio_table, transcripts = step.read("audio", AUDIO), step.read("transcripts", TRANSCRIPTS)
+    speech, tokens = step.read("speech_spans", SPEECH_SPANS), step.read("embeddings", TOKEN_COUNTS)
     table = build_catalogue(
         step.discovery.episodes.values(),
-        step.read("audio", AUDIO),
-        step.read("transcripts", TRANSCRIPTS),
+        audio_table,
+        transcripts,
         step.read("chunks", CHUNKS),
         step.workspace.source_failures(step.episodes),
+        find(audio_table, transcripts, speech, tokens, step.settings.checks),
     )
     columns = ["episode_id", "title", "language", "status", "n_chunks_notes", "n_chunks_transcript"]
     return step.store(table, metadata={"catalogue": rows_as_markdown(table.to_pylist(), columns)})

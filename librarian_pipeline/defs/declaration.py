@@ -1,7 +1,7 @@
 """How a function over a `Step` becomes a Dagster asset: its place in the graph, and what people see of it in the UI."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
@@ -18,10 +18,13 @@ OWNER = "team:librarians"
 Result = dg.MaterializeResult[Any]
 
 
-def derived(schema: pa.Schema, *kinds: str) -> Callable[[Callable[[Step], Result]], dg.AssetsDefinition]:
+def derived(
+    schema: pa.Schema, *kinds: str, checks: Mapping[str, str] | None = None
+) -> Callable[[Callable[[Step], Result]], dg.AssetsDefinition]:
     """Makes the asset that has the function's name, and the function's docstring as its description.
 
-    `schema` are its columns; `kinds` are shown in the UI, besides those of where it is stored.
+    `schema` are its columns; `kinds` are shown in the UI, besides those of where it is stored; `checks` are those whose
+    outcomes it gives, with what each looks at.
     """
 
     def declare(body: Callable[[Step], Result]) -> dg.AssetsDefinition:
@@ -35,6 +38,9 @@ def derived(schema: pa.Schema, *kinds: str) -> Callable[[Callable[[Step], Result
             kinds={"duckdb", "parquet", *kinds},
             owners=[OWNER],
             partitions_def=episodes_partitions if node.per_episode else None,
+            check_specs=[
+                dg.AssetCheckSpec(name, asset=node.name, description=text) for name, text in (checks or {}).items()
+            ],
             metadata={"dagster/column_schema": table_schema(schema), "dagster/table_name": f"librarian.main.{node.name}"},
         )
         def materialize(

@@ -2,20 +2,21 @@
 
 from functools import lru_cache
 
+from librarian_pipeline.checks import EMBEDDING_CHECKS, embedding_outcomes
 from librarian_pipeline.defs.declaration import Result, derived
 from librarian_pipeline.defs.step import Step
 from librarian_pipeline.retrieval.bm25 import Bm25Tables
 from librarian_pipeline.retrieval.embedders import Embedder, embedder_card, load_embedder
 from librarian_pipeline.retrieval.indexing import build_raw_index, build_stem_index, build_vector_index, embed_passages
 from librarian_pipeline.settings import EmbeddingSettings
-from librarian_pipeline.storage.schemas import CHUNKS, POSTINGS, embeddings_schema
+from librarian_pipeline.storage.schemas import CHUNKS, POSTINGS, TOKEN_COUNTS, embeddings_schema
 from librarian_pipeline.text.lemmas import Normalizer
 
 # The definition can't know the model's dimensions; each materialization states them.
 VECTORS = embeddings_schema(-1)
 
 
-@derived(VECTORS)
+@derived(VECTORS, checks=EMBEDDING_CHECKS)
 def embeddings(step: Step) -> Result:
     """A unit vector for each passage, by the embedding model of the settings."""
     card = embedder_card(step.settings.embeddings)
@@ -23,7 +24,9 @@ def embeddings(step: Step) -> Result:
     table = embed_passages(
         step.read("chunks", CHUNKS), embedder, card.model, lambda done, total: step.report(done, total, "texts")
     )
-    return step.store(table, metadata={"model": card.label, "digest": card.digest, "dimensions": embedder.dimensions})
+    facts = {"model": card.label, "digest": card.digest, "dimensions": embedder.dimensions}
+    outcomes = embedding_outcomes(table.select(TOKEN_COUNTS.names).to_pylist(), step.settings.checks)
+    return step.store(table, metadata=facts, outcomes=outcomes)
 
 
 @derived(VECTORS)

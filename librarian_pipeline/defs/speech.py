@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from librarian_pipeline.checks import TRANSCRIPT_CHECKS, transcript_outcomes
 from librarian_pipeline.defs.declaration import Result, derived
 from librarian_pipeline.defs.metadata import rows_as_markdown
 from librarian_pipeline.defs.step import Step
@@ -16,7 +17,7 @@ from librarian_pipeline.speech.weights import whisper_digest
 from librarian_pipeline.storage.schemas import AUDIO, SPEECH_SPANS, TRANSCRIPTS
 
 
-@derived(TRANSCRIPTS, "whisper")
+@derived(TRANSCRIPTS, "whisper", checks=TRANSCRIPT_CHECKS)
 def transcripts(step: Step) -> Result:
     """Timed segments of what is said, by Whisper from the audio or from a published transcript."""
     source = transcript_source(step.files, step.settings)
@@ -54,7 +55,10 @@ def _from_published(step: Step, path: Path) -> Result:
 
 def _stored(step: Step, table: pa.Table, speech: pa.Table, metadata: dict[str, Any]) -> Result:
     sample = rows_as_markdown(table.slice(0, 5).to_pylist(), ["start_ms", "end_ms", "speaker", "text"])
-    return step.store(table, beside={"speech_spans": speech}, metadata={**metadata, "sample": sample})
+    spans = [(row["start_ms"], row["end_ms"]) for row in speech.to_pylist()]
+    audio_row = next(iter(step.read("audio", AUDIO).to_pylist()), None)
+    outcomes = transcript_outcomes(table.to_pylist(), spans, audio_row, step.settings.checks)
+    return step.store(table, beside={"speech_spans": speech}, metadata={**metadata, "sample": sample}, outcomes=outcomes)
 
 
 def _facts(transcript: Transcript) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One step of a run: the item that is derived, its recipe and inputs, and the way its output is stored."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,6 +8,7 @@ import dagster as dg
 import pyarrow as pa
 
 from librarian_pipeline.archive.layout import EpisodeFiles
+from librarian_pipeline.checks import Outcome, Severity
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.errors import DeferredError, LibrarianError, SourceError
 from librarian_pipeline.lineage.graph import NODES, Item, upstream_items
@@ -102,6 +103,7 @@ class Step:
         beside: Mapping[str, pa.Table] | None = None,
         metadata: Mapping[str, Any] | None = None,
         deferred: bool = False,
+        outcomes: Sequence[Outcome] = (),
     ) -> "dg.MaterializeResult[Any]":
         """Writes the output to Parquet and DuckDB, and returns it with its data version and metadata.
 
@@ -115,6 +117,7 @@ class Step:
         return dg.MaterializeResult(
             data_version=dg.DataVersion(record.version),
             metadata={**_facts(record), "dagster/column_schema": table_schema(table.schema), **(metadata or {})},
+            check_results=[_check_result(outcome, self.item) for outcome in outcomes],
         )
 
     def _mirror(self, tables: list[str]) -> None:
@@ -122,6 +125,17 @@ class Step:
             duckdb_mirror.refresh_partitions(self.warehouse, tables, self.item.partition)
         except duckdb_mirror.MirrorBusyError as error:
             self._context.log.warning("%s: its tables are brought up to date by the next run", error)
+
+
+def _check_result(outcome: Outcome, item: Item) -> dg.AssetCheckResult:
+    severity = {Severity.WARN: dg.AssetCheckSeverity.WARN, Severity.ERROR: dg.AssetCheckSeverity.ERROR}[outcome.severity]
+    return dg.AssetCheckResult(
+        check_name=outcome.check,
+        passed=outcome.passed,
+        severity=severity,
+        description=f"{item}: {outcome.message}",
+        metadata={"value": outcome.value},
+    )
 
 
 def _facts(record: Provenance) -> dict[str, Any]:

@@ -20,7 +20,7 @@ ASSETS = (
     AssetNode("transcripts", "speech", per_episode=True, upstream=("audio",)),
     AssetNode("chunks", "passages", per_episode=True, upstream=("transcripts", "notes")),
     AssetNode("embeddings", "indexes", per_episode=True, upstream=("chunks",)),
-    AssetNode("episodes", "archive", per_episode=False, upstream=("audio", "notes", "transcripts", "chunks")),
+    AssetNode("episodes", "archive", per_episode=False, upstream=("audio", "notes", "transcripts", "chunks", "embeddings")),
     AssetNode("bm25_raw_index", "indexes", per_episode=False, upstream=("chunks",)),
     AssetNode("bm25_stem_index", "indexes", per_episode=False, upstream=("chunks",)),
     AssetNode("vector_index", "indexes", per_episode=False, upstream=("embeddings",)),

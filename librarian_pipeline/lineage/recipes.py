@@ -54,7 +54,7 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
             libraries = ("py3langid", "markdown-it-py", "PyYAML", *(("mutagen",) if from_tags else ()))
             return {library: version(library) for library in libraries}
         case "episodes":
-            return {"mutagen": version("mutagen")}
+            return {"mutagen": version("mutagen"), **settings.checks.model_dump()}
         case "transcripts":
             return _transcript_recipe(settings, files)
         case "chunks":

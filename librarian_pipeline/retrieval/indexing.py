@@ -44,10 +44,16 @@ def _build_index(
 def embed_passages(chunks: pa.Table, embedder: Embedder, model: str, on_progress: OnProgress | None = None) -> pa.Table:
     """The vectors of an episode's passages; columns as in `schemas.embeddings_schema`."""
     rows = passage_texts(chunks)
-    vectors = embedder.embed_passages([indexed_text(row["heading"], row["text"]) for row in rows], on_progress)
+    texts = [indexed_text(row["heading"], row["text"]) for row in rows]
+    vectors = embedder.embed_passages(texts, on_progress)
     values = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), type=pa.float32()), embedder.dimensions)
     return pa.table(
-        {"chunk_id": [row["chunk_id"] for row in rows], "embedding": values, "model": [model] * len(rows)},
+        {
+            "chunk_id": [row["chunk_id"] for row in rows],
+            "embedding": values,
+            "model": [model] * len(rows),
+            "n_tokens": [embedder.count_tokens(text) for text in texts],
+        },
         schema=embeddings_schema(embedder.dimensions),
     )
 

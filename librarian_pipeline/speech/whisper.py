@@ -106,10 +106,12 @@ class Whisper:
         # Takes the inference engines with it: only who transcribes should wait for them.
         from faster_whisper import WhisperModel
 
+        from librarian_pipeline.speech.features import StableFeatures
+
         settings = self._settings
         folder, weights = resolve_whisper(settings.model)
         try:
-            return WhisperModel(
+            model = WhisperModel(
                 str(folder),
                 device=settings.device,
                 compute_type=settings.compute_type,
@@ -120,6 +122,8 @@ class Whisper:
             wrong = f"Whisper `{weights.name}` ({weights.source}) can't be loaded on device {settings.device} as "
             fix = "change `[whisper] model`, `device` or `compute_type`: `base`, `auto` and `int8` work everywhere"
             raise ModelNotFoundError(f"{wrong}{settings.compute_type} ({error})", fix) from error
+        model.feature_extractor = StableFeatures(model.feature_extractor)
+        return model
 
 
 def _by_window(segments: Sequence[Any], spans: Sequence[Span], word_times: bool) -> list[Window]:

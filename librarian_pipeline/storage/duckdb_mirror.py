@@ -26,6 +26,7 @@ PARTITION_EXPRESSIONS = {
     "audio": "episode_id",
     "notes": "episode_id",
     "transcripts": "episode_id",
+    "speech_spans": "episode_id",
     "chunks": "episode_id",
     "embeddings": "split_part(chunk_id, ':', 1)",
 }

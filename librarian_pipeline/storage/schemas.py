@@ -83,8 +83,12 @@ CHUNKS = pa.schema(
 
 def embeddings_schema(dimensions: int) -> pa.Schema:
     """The columns of `embeddings` and `vector_index` for vectors of `dimensions` float32 values."""
-    return pa.schema([("chunk_id", pa.string()), ("embedding", pa.list_(pa.float32(), dimensions)), ("model", pa.string())])
+    vector = pa.list_(pa.float32(), dimensions)
+    return pa.schema([("chunk_id", pa.string()), ("embedding", vector), ("model", pa.string()), ("n_tokens", pa.int64())])
 
+
+TOKEN_COUNTS = pa.schema([("chunk_id", pa.string()), ("n_tokens", pa.int64())])
+"""Of `embeddings`, whatever the size of the vectors."""
 
 POSTINGS = pa.schema([("term", pa.string()), ("chunk_id", pa.string()), ("tf", pa.int64())])
 BM25_DOCUMENTS = pa.schema([("chunk_id", pa.string()), ("language", pa.string()), ("n_terms", pa.int64())])
@@ -157,6 +161,9 @@ EVAL_CORPUS = pa.schema(
 )
 """Beside `eval_scores`: what the figures were measured on."""
 
+FINDING = pa.struct([("check", pa.string()), ("severity", pa.string()), ("message", pa.string())])
+"""A check that an episode did not pass."""
+
 EPISODES = pa.schema(
     [
         ("episode_id", pa.string()),
@@ -168,6 +175,7 @@ EPISODES = pa.schema(
         ("status_reason", pa.string()),
         ("n_chunks_notes", pa.int64()),
         ("n_chunks_transcript", pa.int64()),
+        ("findings", pa.list_(FINDING)),
     ]
 )
 
@@ -175,7 +183,7 @@ EPISODES = pa.schema(
 COLUMNS_OF = {
     "audio": (AUDIO,),
     "notes": (NOTES,),
-    "transcripts": (TRANSCRIPTS,),
+    "transcripts": (TRANSCRIPTS, SPEECH_SPANS),
     "chunks": (CHUNKS,),
     "embeddings": (embeddings_schema(-1),),
     "episodes": (EPISODES,),

@@ -72,8 +72,9 @@ class Warehouse:
         return pq.read_table(self.path(table, partition), partitioning=None)
 
     def read_all(self, table: str, partitions: Iterable[str], schema: pa.Schema) -> pa.Table:
-        """The rows of the given partitions, in their order; those never written, or not whole, have none."""
-        tables = [self.read(table, partition) for partition in partitions if self.provenance(table, partition)]
+        """The columns of `schema` of some partitions, in their order; those never written, or not whole, have no rows."""
+        paths = [self.path(table, partition) for partition in partitions if self.provenance(table, partition)]
+        tables = [pq.read_table(path, columns=schema.names, partitioning=None) for path in paths]
         return pa.concat_tables([table.replace_schema_metadata() for table in tables]) if tables else schema.empty_table()
 
     def provenance(self, table: str, partition: str | None = None) -> Provenance | None:

@@ -440,3 +440,8 @@ def test_text_is_cut_between_sentences_where_they_are_short_enough():
 
 def test_a_sentence_that_is_too_long_is_cut_between_words():
     assert split_text("one two three four five", 2) == ["one two", "three four", "five"]
+
+
+def test_timed_items_under_one_heading_are_points_within_its_chapter():
+    items = notes(*({"heading": "Talk", "text": "x", "start_ms": start * 1000} for start in (20, 30, 40)))
+    assert spoken_passages(steady(6, 10), items) == [(0, 1), (2, 5)]

@@ -36,6 +36,9 @@ class CharNgramEmbedder:
         vector: Vectors = self.embed_passages([text])[0]
         return vector
 
+    def count_tokens(self, passage: str) -> int | None:
+        return None
+
 
 def _ngrams(text: str) -> list[str]:
     return [

@@ -25,6 +25,10 @@ class Embedder(Protocol):
         """Shape (dimensions,)."""
         ...
 
+    def count_tokens(self, passage: str) -> int | None:
+        """How many tokens the model makes of a passage, prompt and marks among them; None if it reads any length."""
+        ...
+
 
 def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
     return [texts[start : start + size] for start in range(0, len(texts), size)]

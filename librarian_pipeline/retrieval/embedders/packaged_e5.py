@@ -40,6 +40,9 @@ class PackagedE5:
         vector: Vectors = self._models[0].query(text)
         return vector
 
+    def count_tokens(self, passage: str) -> int | None:
+        return int(self._models[0].token_count(passage))
+
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -46,6 +46,9 @@ class SentenceTransformerEmbedder:
         vector: Vectors = self._encode([text], self._query_prompt)[0]
         return vector
 
+    def count_tokens(self, passage: str) -> int | None:
+        return len(self._model.tokenizer(self._passage_prompt + passage, truncation=False)["input_ids"])
+
     def _encode(self, texts: Sequence[str], prompt: str) -> Vectors:
         vectors = self._model.encode(
             list(texts), prompt=prompt, batch_size=BATCH_SIZE, normalize_embeddings=True, show_progress_bar=False

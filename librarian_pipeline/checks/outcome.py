@@ -1,0 +1,22 @@
+"""What a check found."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    WARN = "warn"
+    """Worth a look; the episode is as good as it can be made."""
+    ERROR = "error"
+    """Something is wrong that a person has to mend."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`message` names the place in the episode where there is one; `value` is what was measured, in the check's own unit."""
+
+    check: str
+    passed: bool
+    message: str
+    value: float
+    severity: Severity = Severity.WARN
