@@ -82,10 +82,12 @@ class Transcriber:
         # Takes the inference engines with it: only who transcribes should wait for them.
         from faster_whisper import WhisperModel
 
+        from librarian_pipeline.speech.features import StableFeatures
+
         settings = self._settings
         folder, weights = resolve_whisper(settings.model)
         try:
-            return WhisperModel(
+            model = WhisperModel(
                 str(folder),
                 device=settings.device,
                 compute_type=settings.compute_type,
@@ -96,6 +98,8 @@ class Transcriber:
             wrong = f"Whisper `{weights.name}` ({weights.source}) can't be loaded on device {settings.device} as "
             fix = "change `[whisper] model`, `device` or `compute_type`: `base`, `auto` and `int8` work everywhere"
             raise ModelNotFoundError(f"{wrong}{settings.compute_type} ({error})", fix) from error
+        model.feature_extractor = StableFeatures(model.feature_extractor)
+        return model
 
     def _language(self, samples: Samples, declared: str | None) -> str:
         known: list[str] = self._model.supported_languages
