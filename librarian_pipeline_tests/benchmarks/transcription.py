@@ -37,9 +37,14 @@ def run(quick: bool) -> list[Line]:
 def _bare_model(settings: WhisperSettings) -> Any:
     from faster_whisper import WhisperModel
 
+    from librarian_pipeline.speech.features import StableFeatures
+
     folder, _ = resolve_whisper(settings.model)
     options = {"device": settings.device, "compute_type": settings.compute_type, "cpu_threads": _cores()}
-    return WhisperModel(str(folder), local_files_only=True, **options)
+    model = WhisperModel(str(folder), local_files_only=True, **options)
+    # Features of other last bits can give another text, and then there would be nothing to compare.
+    model.feature_extractor = StableFeatures(model.feature_extractor)
+    return model
 
 
 def _ours(settings: Settings) -> str:

