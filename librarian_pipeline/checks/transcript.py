@@ -53,7 +53,7 @@ def transcript_outcomes(
 
 def _at(segments: Segments) -> str:
     """Where the first of them is, to append to a message."""
-    return f", the first at {format_timecode(segments[0]['start_ms'])}" if segments else ""
+    return f", the first at {format_timecode(max(0, segments[0]['start_ms']))}" if segments else ""
 
 
 def _times(segments: Segments, audio: Mapping[str, Any] | None) -> Outcome:
@@ -92,7 +92,7 @@ def _rate(kept: Segments, settings: CheckSettings) -> Outcome:
 
 def _hallucination(segments: Segments, settings: CheckSettings) -> Outcome:
     excluded = [segment for segment in segments if segment["excluded"]]
-    share = sum(map(_seconds, excluded)) / sum(map(_seconds, segments))
+    share = sum(map(_seconds, excluded)) / (sum(map(_seconds, segments)) or 1)
     severity = Severity.ERROR if share > settings.fail_hallucination_share else Severity.WARN
     message = f"{share:.1%} of the transcript was left out as invented{_at(excluded)}"
     return Outcome(HALLUCINATION, share <= settings.warn_hallucination_share, message, share, severity)
@@ -103,20 +103,20 @@ def _language(segments: Segments) -> Outcome:
     for segment in segments:
         seconds[segment["language"]] = seconds.get(segment["language"], 0) + _seconds(segment)
     main = max(sorted(seconds), key=seconds.__getitem__)
-    share = seconds[main] / sum(seconds.values())
+    share = seconds[main] / (sum(seconds.values()) or 1)
     others = [segment for segment in segments if segment["language"] != main]
     return Outcome(LANGUAGE, share >= MIN_MAIN_LANGUAGE_SHARE, f"{share:.1%} is in {main}{_at(others)}", share)
 
 
 def _edition(segments: Segments) -> Outcome:
     wrong = any(Flag.WRONG_EDITION in segment["flags"] for segment in segments)
-    ends = format_timecode(max(segment["end_ms"] for segment in segments))
+    ends = format_timecode(max(0, *(segment["end_ms"] for segment in segments)))
     said = "of another edition than the audio: its passages have no times" if wrong else "as long as the audio"
     return Outcome(EDITION, not wrong, f"the transcript, which ends at {ends}, is {said}", float(wrong))
 
 
 def _seconds(segment: Mapping[str, Any]) -> float:
-    return float(segment["end_ms"] - segment["start_ms"]) / 1000
+    return float(max(0, segment["end_ms"] - segment["start_ms"])) / 1000
 
 
 def _characters_per_s(segment: Mapping[str, Any]) -> float:

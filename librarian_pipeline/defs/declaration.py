@@ -45,7 +45,7 @@ def derived(
         )
         def materialize(
             context: dg.AssetExecutionContext, archive: ArchiveResource, progress: dg.ResourceParam[Progress]
-        ) -> Result:
+        ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with a parameter, Dagster takes it for a tuple
             step = Step(context, archive, progress)
             with step.recording_failures():
                 return body(step)

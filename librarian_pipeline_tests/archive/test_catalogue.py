@@ -37,6 +37,7 @@ def catalogue(
     segments: tuple[dict[str, Any], ...] = (),
     passages: tuple[tuple[str, str], ...] = (),
     failures: dict[str, str] | None = None,
+    findings: dict[str, list[dict[str, str]]] | None = None,
 ) -> list[dict[str, Any]]:
     table = build_catalogue(
         episodes or (files(),),
@@ -44,6 +45,7 @@ def catalogue(
         pa.Table.from_pylist(list(segments), schema=TRANSCRIPTS),
         pa.Table.from_pylist([{"episode_id": episode, "layer": layer} for episode, layer in passages], schema=CHUNKS),
         failures or {},
+        findings or {},
     )
     assert table.schema == EPISODES
     return table.to_pylist()
@@ -166,5 +168,5 @@ def test_there_is_a_row_for_each_episode_in_order_even_with_nothing_derived():
 
 
 def test_an_archive_without_episodes_is_an_empty_catalogue():
-    table = build_catalogue([], AUDIO.empty_table(), TRANSCRIPTS.empty_table(), CHUNKS.empty_table(), {})
+    table = build_catalogue([], AUDIO.empty_table(), TRANSCRIPTS.empty_table(), CHUNKS.empty_table(), {}, {})
     assert table.equals(EPISODES.empty_table())

@@ -18,7 +18,7 @@ GRAPH = {
     "transcripts": ["audio"],
     "chunks": ["notes", "transcripts"],
     "embeddings": ["chunks"],
-    "episodes": ["audio", "chunks", "notes", "transcripts"],
+    "episodes": ["audio", "chunks", "embeddings", "notes", "transcripts"],
     "bm25_raw_index": ["chunks"],
     "bm25_stem_index": ["chunks"],
     "vector_index": ["embeddings"],

@@ -31,6 +31,9 @@ class HashedWordsStandIn:
     def __init__(self) -> None:
         self.queries: list[str] = []
 
+    def count_tokens(self, passage: str) -> int | None:
+        return len(raw_tokens(passage))
+
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):

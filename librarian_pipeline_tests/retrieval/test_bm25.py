@@ -17,7 +17,7 @@ from librarian_pipeline.retrieval.bm25 import Bm25Index, build_bm25
 from librarian_pipeline.retrieval.indexing import load_bm25
 from librarian_pipeline.settings import Bm25Settings, ChunkSettings
 from librarian_pipeline.speech.transcript import published_transcript
-from librarian_pipeline.storage.schemas import NOTES, TRANSCRIPTS
+from librarian_pipeline.storage.schemas import AUDIO, NOTES, TRANSCRIPTS
 from librarian_pipeline.text.lemmas import Normalizer
 from librarian_pipeline.text.tokens import raw_tokens
 from librarian_pipeline_tests.retrieval.samples import warehouse_at, write_bm25
@@ -147,7 +147,7 @@ def sample_passages() -> list[tuple[str, str]]:
         notes = pa.Table.from_pylist(read_notes(files.notes, files.episode_id) if files.notes else [], schema=NOTES)
         transcript = TRANSCRIPTS.empty_table()
         if files.published:
-            transcript = published_transcript(files.published, files.episode_id, language)
+            transcript, _ = published_transcript(files.published, files.episode_id, language, AUDIO.empty_table(), 30)
         for row in cut_episode(files.episode_id, transcript, notes, ChunkSettings()).to_pylist():
             passages.append((row["language"], indexed_text(row["heading"], row["text"])))
     return passages

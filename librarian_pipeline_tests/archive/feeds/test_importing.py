@@ -10,8 +10,8 @@ from librarian_pipeline.archive.feeds import sources
 from librarian_pipeline.archive.feeds.importing import Importer, ImportReport, Plan, plan_import, read_feed
 from librarian_pipeline.archive.layout import Archive
 from librarian_pipeline.archive.notes import read_notes
+from librarian_pipeline.console import LineProgress
 from librarian_pipeline.errors import LibrarianError, UsageError
-from librarian_pipeline.progress import SilentProgress
 from librarian_pipeline.settings import FeedSettings
 from librarian_pipeline_tests.archive.feeds.loopback import Loopback, chunked, cut, ranged, redirect, status, whole
 from librarian_pipeline_tests.archive.feeds.podcast import AUDIO, CHAPTERS, JSON, SRT, VTT, Entry, feed_xml
@@ -31,7 +31,7 @@ def plan(feed: str, home: Path, settings: FeedSettings = SETTINGS, limit: int | 
 
 
 def bring(feed: str, home: Path, settings: FeedSettings = SETTINGS, limit: int | None = None) -> ImportReport:
-    return Importer(plan(feed, home, settings, limit), Archive(home), SilentProgress()).bring()
+    return Importer(plan(feed, home, settings, limit), Archive(home), LineProgress({})).bring()
 
 
 @pytest.fixture
