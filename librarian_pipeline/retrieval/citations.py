@@ -28,7 +28,10 @@ def cite(passage: Passage, start_ms: int | None) -> Citation:
 
 
 class Citer:
-    """Cites the segment that matches a query best, rather than the start of its passage; of a long one, the part."""
+    """Cites the segment that matches a query best, rather than the start of its passage; of a long one, the part.
+
+    Where the words of a segment have times, the citation is that of the first word that matches.
+    """
 
     def __init__(self, warehouse: Warehouse, searcher: Searcher) -> None:
         self._warehouse = warehouse
@@ -51,8 +54,14 @@ class Citer:
             found = wanted.intersection(normalizer.terms(part.text, passage.language))
             weight = sum(index.idf(term) for term in sorted(found))
             if weight > best_weight:
-                best_weight, best_start = weight, max(part.start_ms, passage.start_ms)
+                best_weight, best_start = weight, max(self._first_match_ms(part, found, passage.language), passage.start_ms)
         return best_start
+
+    def _first_match_ms(self, part: Segment, found: set[str], language: str) -> int:
+        for word, start_ms in part.words:
+            if found.intersection(self._searcher.normalizer.terms(word, language)):
+                return start_ms
+        return part.start_ms
 
     def _parts(self, passage: Passage) -> Iterator[Segment]:
         """The passage's segments; of those that are cut between words, the pieces that reach into the passage."""

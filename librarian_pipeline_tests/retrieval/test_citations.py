@@ -56,6 +56,22 @@ def test_the_segment_that_matches_the_query_best_is_cited(
     assert (citation.text, citation.start_ms) == (text, start_ms)
 
 
+def test_where_words_have_times_the_first_one_that_matches_is_cited(tmp_path: Path) -> None:
+    spoken = "and then we came to the lighthouse at last"
+    words = [
+        {"word": word, "start_ms": 10_000 + 500 * i, "end_ms": 10_400 + 500 * i, "probability": 0.9}
+        for i, word in enumerate(spoken.split())
+    ]
+    warehouse = warehouse_at(tmp_path)
+    lines = ["The kettle is on.", "Nobody was there.", "It rained all day.", "We went home."]
+    first = {**segment(0, 10_000, 15_000, spoken), "words": words}
+    others = [segment(i + 1, 20_000 + 40_000 * i, 25_000 + 40_000 * i, line) for i, line in enumerate(lines)]
+    write_episode(warehouse, "ep01", SETTINGS, [first, *others])
+    write_indexes(warehouse, ["ep01"], SETTINGS)
+    searcher = load_searcher(warehouse, SETTINGS)
+    assert cited((Citer(warehouse, searcher), searcher), "lighthouses", "ep01:t000").start_ms == 13_000
+
+
 def test_an_inflected_query_cites_the_segment_with_another_form(searched: tuple[Citer, Searcher]) -> None:
     assert cited(searched, "ferrymen", "ep03:t000").text == cited(searched, "ferryman", "ep03:t000").text
 
