@@ -74,7 +74,7 @@ class CheckSettings(_Section):
     warn_hallucination_share: float = Field(0.005, ge=0, le=1, description="flagged of all speech; the archive had 0.0018")
     fail_hallucination_share: float = Field(0.02, ge=0, le=1)
     max_edition_gap_s: float = Field(30, gt=0, description="between the end of a published transcript and of the audio")
-    max_passage_tokens: int = Field(512, ge=16, description="what the embedding model reads of a passage")
+    max_passage_tokens: int = Field(512, ge=16, description="or fewer, where the embedding model reads fewer")
 
 
 class ChunkSettings(_Section):

@@ -11,11 +11,16 @@ EMBEDDING_CHECKS = {TOKEN_LENGTH: "No passage is longer than what the embedding 
 
 
 def embedding_outcomes(rows: Iterable[Mapping[str, Any]], settings: CheckSettings) -> list[Outcome]:
-    """Of rows with the `chunk_id` and `n_tokens` of `schemas.embeddings_schema`; none where the model reads any length."""
-    counted = [(row["n_tokens"], row["chunk_id"]) for row in rows if row["n_tokens"] is not None]
-    if not counted:
+    """Of rows of `schemas.TOKEN_COUNTS`, against the model's own limit or a lower one of the settings.
+
+    None where the model reads any length.
+    """
+    limited = [row for row in rows if row["max_tokens"] is not None]
+    if not limited:
         return []
-    long = sorted(pair for pair in counted if pair[0] > settings.max_passage_tokens)
+    limit = min(settings.max_passage_tokens, *(row["max_tokens"] for row in limited))
+    counted = [(row["n_tokens"], row["chunk_id"]) for row in limited]
+    long = sorted(pair for pair in counted if pair[0] > limit)
     where = f"; the longest is {long[-1][1]}" if long else ""
-    message = f"{len(long)} of {len(counted)} passages have more than {settings.max_passage_tokens} tokens{where}"
+    message = f"{len(long)} of {len(counted)} passages have more than {limit} tokens, which is all the model reads{where}"
     return [Outcome(TOKEN_LENGTH, not long, message, max(counted)[0])]

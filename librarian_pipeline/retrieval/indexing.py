@@ -53,6 +53,7 @@ def embed_passages(chunks: pa.Table, embedder: Embedder, model: str, on_progress
             "embedding": values,
             "model": [model] * len(rows),
             "n_tokens": [embedder.count_tokens(text) for text in texts],
+            "max_tokens": [embedder.max_tokens] * len(rows),
         },
         schema=embeddings_schema(embedder.dimensions),
     )

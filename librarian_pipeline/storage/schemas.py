@@ -84,10 +84,11 @@ CHUNKS = pa.schema(
 def embeddings_schema(dimensions: int) -> pa.Schema:
     """The columns of `embeddings` and `vector_index` for vectors of `dimensions` float32 values."""
     vector = pa.list_(pa.float32(), dimensions)
-    return pa.schema([("chunk_id", pa.string()), ("embedding", vector), ("model", pa.string()), ("n_tokens", pa.int64())])
+    columns = [("chunk_id", pa.string()), ("embedding", vector), ("model", pa.string())]
+    return pa.schema([*columns, ("n_tokens", pa.int64()), ("max_tokens", pa.int64())])
 
 
-TOKEN_COUNTS = pa.schema([("chunk_id", pa.string()), ("n_tokens", pa.int64())])
+TOKEN_COUNTS = pa.schema([("chunk_id", pa.string()), ("n_tokens", pa.int64()), ("max_tokens", pa.int64())])
 """Of `embeddings`, whatever the size of the vectors."""
 
 POSTINGS = pa.schema([("term", pa.string()), ("chunk_id", pa.string()), ("tf", pa.int64())])

@@ -34,6 +34,10 @@ def steady(n: int) -> list[dict[str, Any]]:
     return [segment(5 * i, 5 * i + 5, " ".join(words[10 * i : 10 * i + 10])) for i in range(n)]
 
 
+def tokens(chunk_id: str, n: int | None, limit: int | None = 512) -> dict[str, Any]:
+    return {"chunk_id": chunk_id, "n_tokens": n, "max_tokens": limit}
+
+
 def outcomes(segments: list[dict[str, Any]], speech: list[tuple[int, int]] | None = None) -> dict[str, Outcome]:
     heard = [(0, 60_000)] if speech is None else speech
     return {outcome.check: outcome for outcome in transcript_outcomes(segments, heard, audio_row(), SETTINGS)}
@@ -126,14 +130,19 @@ def test_another_edition_is_told() -> None:
 
 
 def test_a_passage_longer_than_the_model_reads_is_named() -> None:
-    rows = [{"chunk_id": "ep01:t000", "n_tokens": 100}, {"chunk_id": "ep01:t001", "n_tokens": 513}]
+    rows = [tokens("ep01:t000", 100), tokens("ep01:t001", 513)]
     (outcome,) = embedding_outcomes(rows, SETTINGS)
     assert (outcome.passed, outcome.value) == (False, 513)
     assert "ep01:t001" in outcome.message
 
 
+def test_the_limit_is_the_models_own() -> None:
+    (outcome,) = embedding_outcomes([tokens("ep01:t000", 300, limit=256)], SETTINGS)
+    assert not outcome.passed
+
+
 def test_a_model_that_reads_any_length_is_not_asked() -> None:
-    assert embedding_outcomes([{"chunk_id": "ep01:t000", "n_tokens": None}], SETTINGS) == []
+    assert embedding_outcomes([tokens("ep01:t000", None, limit=None)], SETTINGS) == []
 
 
 def test_findings_are_those_that_did_not_pass_by_episode() -> None:
@@ -141,7 +150,7 @@ def test_findings_are_those_that_did_not_pass_by_episode() -> None:
         pa.Table.from_pylist([audio_row(status="partial", status_reason="cut")], schema=AUDIO),
         pa.Table.from_pylist(steady(6), schema=TRANSCRIPTS),
         pa.Table.from_pylist([{"episode_id": "ep01", "start_ms": 0, "end_ms": 60_000}], schema=SPEECH_SPANS),
-        pa.Table.from_pylist([{"chunk_id": "ep02:t000", "n_tokens": 999}], schema=TOKEN_COUNTS),
+        pa.Table.from_pylist([tokens("ep02:t000", 999)], schema=TOKEN_COUNTS),
         SETTINGS,
     )
     assert {episode: [finding["check"] for finding in findings] for episode, findings in found.items()} == {

@@ -153,7 +153,9 @@ def test_another_embedding_model_is_one_line_and_leaves_transcripts_alone(sample
     (sample_copy.home / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n')
     result = run_librarian("run", "--home", str(sample_copy.home))
     assert result.returncode == 0, result.stderr
-    assert re.search(r"derived in \d+ s: embeddings 10, vector_index 1, eval_scores 1$", result.stdout, re.MULTILINE)
+    assert re.search(
+        r"derived in \d+ s: embeddings 10, episodes 1, vector_index 1, eval_scores 1$", result.stdout, re.MULTILINE
+    )
     assert "dense: char-ngram (no weights, " in result.stdout
     assert "a fallback without weights" in result.stdout
 

@@ -27,6 +27,7 @@ class HashedWordsStandIn:
     """Stands in for an embedding model: deterministic vectors, near each other where texts share words."""
 
     dimensions = 64
+    max_tokens: int | None = None
 
     def __init__(self) -> None:
         self.queries: list[str] = []

@@ -16,6 +16,7 @@ def table_of(vectors: np.ndarray) -> pa.Table:
     values = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), type=pa.float32()), vectors.shape[1])
     ids = [f"ep01:t{number:03d}" for number in range(len(vectors))]
     columns = {"chunk_id": ids, "embedding": values, "model": ["m"] * len(ids), "n_tokens": [9] * len(ids)}
+    columns["max_tokens"] = [512] * len(ids)
     return pa.table(columns, schema=embeddings_schema(vectors.shape[1]))
 
 

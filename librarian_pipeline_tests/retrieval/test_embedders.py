@@ -377,3 +377,18 @@ def test_the_one_thread_of_the_packaged_model_is_no_other_librarys_business() ->
     before = os.environ.get("OMP_NUM_THREADS")
     load_embedder(settings_of("multilingual-e5-small")).embed_query("tea")
     assert os.environ.get("OMP_NUM_THREADS") == before
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"), [("multilingual-e5-small", 512), ("all-MiniLM-L6-v2", 256), ("char-ngram", None)]
+)
+def test_a_model_says_how_much_it_reads_and_counts_the_tokens_of_a_passage(model: str, limit: int | None) -> None:
+    embedder = load_embedder(settings_of(model))
+    assert embedder.max_tokens == limit
+    short, long = embedder.count_tokens("tea"), embedder.count_tokens("tea and bread " * 400)
+    if limit is None:
+        assert (short, long) == (None, None)
+    else:
+        assert short is not None
+        assert long is not None
+        assert short < 10 < limit < long

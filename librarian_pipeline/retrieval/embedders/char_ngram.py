@@ -20,6 +20,7 @@ class CharNgramEmbedder:
     """Signed feature hashing (Weinberger et al., ICML 2009) of the n-grams inside words, with log-scaled counts."""
 
     dimensions = 512
+    max_tokens: int | None = None
 
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)

@@ -16,6 +16,8 @@ class Embedder(Protocol):
     """Texts to unit vectors of `dimensions` float32 values."""
 
     dimensions: int
+    max_tokens: int | None
+    """What the model reads of a passage: the rest is cut off. None if it reads any length."""
 
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
         """Shape (len(texts), dimensions)."""
@@ -26,7 +28,7 @@ class Embedder(Protocol):
         ...
 
     def count_tokens(self, passage: str) -> int | None:
-        """How many tokens the model makes of a passage, prompt and marks among them; None if it reads any length."""
+        """How many tokens the model makes of a passage, prompt and marks among them; None if it doesn't count any."""
         ...
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors, batches
 
 BATCH_SIZE = 4
+MAX_TOKENS = 512
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 
 
@@ -30,6 +31,7 @@ class PackagedE5:
         else:
             os.environ[THREADS_VARIABLE] = threads
         self.dimensions: int = self._models[0].dim
+        self.max_tokens: int | None = MAX_TOKENS
 
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
         parts = batches(texts, BATCH_SIZE)

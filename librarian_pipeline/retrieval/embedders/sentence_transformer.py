@@ -33,6 +33,7 @@ class SentenceTransformerEmbedder:
         if dimensions is None:
             raise ModelNotFoundError(f"the model at {location!r} does not say its dimensions", "choose another model")
         self.dimensions = int(dimensions)
+        self.max_tokens: int | None = self._model.max_seq_length
 
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
         vectors: list[Vectors] = []
