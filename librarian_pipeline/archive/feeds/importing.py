@@ -2,6 +2,7 @@
 
 What is due is a pure function of the feed, the ledger and the files that are there: a second import brings only what is new
 or has changed, and one that was interrupted is simply started again. A file that somebody else made or edited is left alone.
+The ledger says what a file will be before it is there: an import that was killed at any point still knows its files.
 """
 
 import hashlib
@@ -142,14 +143,17 @@ def _usable_items(feed: Feed, max_episodes: int) -> tuple[dict[str, Item], list[
 
 
 def _job(key: str, episode_id: str, item: Item, known: Episode | None, present: EpisodeFiles | None) -> Job:
-    files = known.files if known else {}
-    kinds = tuple(kind for kind in KINDS if _is_due(files.get(kind), _sources(kind, item), _present(kind, present)))
+    files, coming = (known.files, known.coming) if known else ({}, {})
+    kinds = tuple(
+        kind
+        for kind in KINDS
+        if (sources := _sources(kind, item))
+        and (kind in coming or _is_due(files.get(kind), sources, _present(kind, present)))
+    )
     return Job(key, episode_id, item, kinds, present, is_new=not files)
 
 
 def _is_due(record: Brought | None, sources: tuple[str, ...], present: Path | None) -> bool:
-    if not sources:
-        return False
     return present is None or record is None or record.sources != sources
 
 
@@ -201,25 +205,35 @@ class Importer:
             # Before any file is there: an import that is killed must find the ids that it gave.
             self._home.mkdir(parents=True, exist_ok=True)
             self._ledger.save()
-        for job in self._plan.jobs:
-            self._bring_job(job)
+            for job in self._plan.jobs:
+                self._bring_job(job)
+            self._ledger.save()
         self._report.remarks += _skipped_transcripts(self._plan.jobs)
 
     def _bring_job(self, job: Job) -> None:
         failures: list[str] = []
+        n_left = 0
         for kind in job.kinds:
+            is_settled = self._settle(job, kind)
+            if is_settled and self._is_up_to_date(job, kind):
+                continue
+            if not is_settled and self._leaves(job, kind):
+                n_left += 1
+                continue
             try:
                 failures += self._bring_kind[kind](job)
             except LibrarianError as error:
                 failures.append(f"{kind}: {error}")
         if failures:
             self._report.failed[job.episode_id] = failures
+        elif n_left == len(job.kinds):
+            self._report.n_unchanged += 1
         else:
             (self._report.new if job.is_new else self._report.changed).append(job.episode_id)
 
     def _bring_audio(self, job: Job) -> list[str]:
         enclosure = choose_enclosure(job.item)
-        if enclosure is None or self._leaves(job, AUDIO):
+        if enclosure is None:
             return []
         part = self._part(job, AUDIO)
         got = self._plan.source.fetch(enclosure.url, part, self._reporter(job.episode_id, enclosure.length))
@@ -235,8 +249,6 @@ class Importer:
 
     def _bring_transcript(self, job: Job) -> list[str]:
         """The first of the item's transcripts that can be had and read."""
-        if self._leaves(job, TRANSCRIPT):
-            return []
         problems: list[str] = []
         for tag in rank_transcripts(job.item):
             part = self._part(job, TRANSCRIPT)
@@ -261,14 +273,12 @@ class Importer:
         chapters, failures = self._chapters(job.item)
         text = write_notes(job.item, chapters)
         digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
-        present = _present(NOTES, job.present)
-        # Equal content is ours: an import that was killed may not have come to noting it.
-        if (present is None or file_sha256(present) != digest) and self._leaves(job, NOTES):
-            return failures
-        path = self._home / NOTES_FOLDER / f"{job.episode_id}.md"
-        write_text_at_once(path, text)
+        path = self._path(job, NOTES, ".md")
         # Without its chapters the file is not what it should be, and due again.
-        self._note(job, NOTES, Brought(self._relative(path), digest, () if failures else _sources(NOTES, job.item)))
+        record = Brought(self._relative(path), digest, () if failures else _sources(NOTES, job.item))
+        self._announce(job, NOTES, record)
+        write_text_at_once(path, text)
+        self._complete(job, NOTES, record)
         return failures
 
     def _chapters(self, item: Item) -> tuple[tuple[Chapter, ...], list[str]]:
@@ -280,39 +290,71 @@ class Importer:
         except LibrarianError as error:
             return item.chapters, [f"chapters: {error}"]
 
+    def _settle(self, job: Job, kind: str) -> bool:
+        """Ends what an import that was killed may have begun: whether the file that it announced is there."""
+        coming = self._episode(job).coming.pop(kind, None)
+        if coming is None or not self._is_ours(self._path(job, kind, Path(coming.file).suffix), coming):
+            return False
+        self._complete(job, kind, coming)
+        self._part(job, kind).discard()
+        return True
+
+    def _is_up_to_date(self, job: Job, kind: str) -> bool:
+        record = self._record(job, kind)
+        return record is not None and record.sources == _sources(kind, job.item)
+
     def _leaves(self, job: Job, kind: str) -> bool:
         """Whether a file is there that an import didn't write, or that was edited since: it stays, and that is said once."""
         present, record = _present(kind, job.present), self._record(job, kind)
         if present is None or (record is not None and self._is_ours(present, record)):
             return False
         self._report.remarks.append(f"{self._relative(present)} was put there or edited by hand: left as it is")
-        self._note(job, kind, Brought(self._relative(present), "", _sources(kind, job.item)))
+        self._episode(job).files[kind] = Brought(self._relative(present), "", _sources(kind, job.item))
+        self._ledger.save()
         return True
 
     def _is_ours(self, path: Path, record: Brought) -> bool:
-        return self._relative(path) == record.file and file_sha256(path) == record.sha256
+        return self._relative(path) == record.file and path.is_file() and file_sha256(path) == record.sha256
 
     def _publish(self, job: Job, kind: str, got: Downloaded, suffix: str) -> None:
-        """Gives a complete file its name, removes the one that it replaces, and notes it."""
-        target = self._home / _FOLDERS[kind] / f"{job.episode_id}{suffix}"
-        sha256 = file_sha256(got.part.path)
-        got.part.publish(target)
-        replaced = _present(kind, job.present)
-        if replaced is not None and replaced != target:
-            replaced.unlink(missing_ok=True)
-        version, sources = got.version, _sources(kind, job.item)
+        """Gives a complete file its name."""
+        target = self._path(job, kind, suffix)
+        version, sources, sha256 = got.version, _sources(kind, job.item), file_sha256(got.part.path)
         record = Brought(self._relative(target), sha256, sources, version.url, version.etag, version.last_modified)
-        self._note(job, kind, record)
+        self._announce(job, kind, record)
+        got.part.publish(target)
+        self._complete(job, kind, record)
 
-    def _note(self, job: Job, kind: str, record: Brought) -> None:
-        self._ledger.episodes[job.key].files[kind] = record
+    def _announce(self, job: Job, kind: str, record: Brought) -> None:
+        """Notes what a file will be. What it replaces stays noted too: either may be there after a kill."""
+        self._episode(job).coming[kind] = record
         self._ledger.save()
 
+    def _complete(self, job: Job, kind: str, record: Brought) -> None:
+        """Removes the file that an announced one replaces, and notes that it did.
+
+        That is saved with what is noted next. Until then the ledger announces the file, from which `_settle` knows it.
+        """
+        replaced = self._record(job, kind)
+        if replaced is not None and replaced.file != record.file:
+            path = self._path(job, kind, Path(replaced.file).suffix)
+            if self._is_ours(path, replaced):
+                path.unlink()
+        episode = self._episode(job)
+        episode.files[kind] = record
+        episode.coming.pop(kind, None)
+
+    def _episode(self, job: Job) -> Episode:
+        return self._ledger.episodes[job.key]
+
     def _record(self, job: Job, kind: str) -> Brought | None:
-        return self._ledger.episodes[job.key].files.get(kind)
+        return self._episode(job).files.get(kind)
+
+    def _path(self, job: Job, kind: str, suffix: str) -> Path:
+        return self._home / _FOLDERS[kind] / f"{job.episode_id}{suffix}"
 
     def _part(self, job: Job, kind: str) -> PartFile:
-        return PartFile(self._home / _FOLDERS[kind] / f"{job.episode_id}.part")
+        return PartFile(self._path(job, kind, ".part"))
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self._home).as_posix()

@@ -35,6 +35,8 @@ class Episode:
     id: str
     title: str = ""
     files: dict[str, Brought] = field(default_factory=dict)
+    coming: dict[str, Brought] = field(default_factory=dict)
+    """files that were about to get their names, which an import that was killed may have come to or not"""
 
 
 class Ledger:
@@ -84,9 +86,13 @@ def _episodes(document: dict[str, Any]) -> dict[str, Episode]:
     if not all(EPISODE_ID.fullmatch(entry["id"]) for entry in document["episodes"].values()):
         raise ValueError("an id that can't be a file's name")
     return {
-        key: Episode(entry["id"], entry["title"], {kind: _brought(file) for kind, file in entry["files"].items()})
+        key: Episode(entry["id"], entry["title"], _by_kind(entry["files"]), _by_kind(entry.get("coming", {})))
         for key, entry in document["episodes"].items()
     }
+
+
+def _by_kind(entries: dict[str, Any]) -> dict[str, Brought]:
+    return {kind: _brought(entry) for kind, entry in entries.items()}
 
 
 def _brought(entry: dict[str, Any]) -> Brought:

@@ -129,7 +129,7 @@ def trickling(body: bytes, pauses_s: list[float], *, stays_s: float = 0, **heade
     """The body in as many pieces as there are pauses before them; then the connection stays open for a while."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        send(request, 200, Content_Length=len(body), **headers)
+        send(request, 200, b"", Content_Length=len(body), **headers)
         size = -(-len(body) // len(pauses_s))
         for number, pause_s in enumerate(pauses_s):
             time.sleep(pause_s)

@@ -129,7 +129,9 @@ def test_notes_that_a_person_edited_are_left_as_they_are_and_that_is_said_once(
     bring(serve(FULL), home)
     (home / "notes/ep003.md").write_text("my own")
     changed = serve(replace(FULL, title="The kettle, mended"))
-    assert bring(changed, home).remarks == ["notes/ep003.md was put there or edited by hand: left as it is"]
+    report = bring(changed, home)
+    assert report.remarks == ["notes/ep003.md was put there or edited by hand: left as it is"]
+    assert report.summary == "0 new, 1 unchanged, 0 failed"
     assert bring(changed, home).remarks == []
     assert (home / "notes/ep003.md").read_text() == "my own"
 
@@ -140,6 +142,8 @@ def test_audio_that_a_person_replaced_is_left_as_it_is(serve: Callable[..., str]
     (home / "audio/ep003.opus").write_bytes(b"my own")
     report = bring(serve(replace(FULL, audio="4.mp3")), home)
     assert report.remarks == ["audio/ep003.opus was put there or edited by hand: left as it is"]
+    assert report.changed == []
+    assert report.n_unchanged == 1
     assert (home / "audio/ep003.opus").read_bytes() == b"my own"
 
 
@@ -420,29 +424,13 @@ def test_a_ledger_cannot_lead_out_of_the_archive(serve: Callable[..., str], home
         bring(serve(FULL), home)
 
 
-def test_notes_that_an_import_wrote_before_it_was_killed_count_as_its_own(serve: Callable[..., str], home: Path) -> None:
+def test_a_ledger_without_announced_files_is_read(serve: Callable[..., str], home: Path) -> None:
     bring(serve(FULL), home)
     ledger = json.loads((home / "import.json").read_text())
-    del ledger["episodes"]["https://tea.example/?p=3"]["files"]["notes"]
+    for episode in ledger["episodes"].values():
+        assert episode.pop("coming") == {}
     (home / "import.json").write_text(json.dumps(ledger))
-    assert bring(serve(FULL), home).remarks == []
-    bring(serve(replace(FULL, title="Mended")), home)
-    assert "Mended" in (home / "notes/ep003.md").read_text()
-
-
-def test_an_import_that_is_killed_before_it_noted_a_file_does_not_bring_it_under_another_id(
-    serve: Callable[..., str], home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Importer, "_note", killed)
-        with pytest.raises(KeyboardInterrupt):
-            bring(serve(FULL), home)
-    assert files(home) == {"audio/ep003.mp3"}
-    bring(serve(FULL), home)
-    assert files(home) == {"audio/ep003.mp3", "transcripts/ep003.vtt", "notes/ep003.md"}
+    assert bring(serve(FULL), home).summary == "0 new, 1 unchanged, 0 failed"
 
 
 def test_an_archive_that_cannot_be_written_is_one_clear_error(serve: Callable[..., str], home: Path) -> None:
