@@ -34,6 +34,8 @@ class Rejected(StrEnum):
     NON_SPEECH = "non_speech"
     NO_SEGMENT = "no_segment"
     """an entry of JSON segments that is no object"""
+    STRAY_TEXT = "stray_text"
+    """words of a caption file that belong to no cue"""
 
 
 @dataclass(frozen=True)
