@@ -53,6 +53,7 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "checks.max_passage_tokens": (256, {"episodes"}),
     "chunks.target_s": (30, {"chunks"}),
     "chunks.max_s": (90, {"chunks"}),
+    "chunks.max_words": (100, {"chunks"}),
     "chunks.overlap_segments": (2, {"chunks"}),
     "chunks.notes_max_words": (100, {"chunks"}),
     "normalizer.name": ("snowball", {"bm25_stem_index"}),
