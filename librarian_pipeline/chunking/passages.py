@@ -24,6 +24,7 @@ from librarian_pipeline.storage.schemas import CHUNKS
 PAUSE_MS = 2_000
 # Segments beyond this are cut between words, because their time says too little about where in them something is said.
 LONG_SEGMENT_MS = 30_000
+LONG_SEGMENT_WORDS = ChunkSettings().max_words
 # A last passage with less new speech than this joins the one before it, if the two fit together.
 SHORT_TAIL_MS = 15_000
 # Times under a single heading are chapters if they are at least this far from each other.
@@ -217,7 +218,7 @@ def _is_good_end(segment: Segment, following: Segment | None) -> bool:
     return pause or ends_sentence(segment.text)
 
 
-def split_long(segment: Segment, max_ms: float, max_words: int) -> list[Segment]:
+def split_long(segment: Segment, max_ms: float, max_words: int = LONG_SEGMENT_WORDS) -> list[Segment]:
     """A segment longer than `max_ms`, or of more than `max_words`, in pieces of about equal shares of its words.
 
     Pieces begin when their first word does, where the transcript knows that and no piece gets too long by it; otherwise in

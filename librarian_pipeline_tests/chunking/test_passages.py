@@ -270,7 +270,7 @@ def test_no_piece_of_more_than_a_word_is_longer_than_thirty_seconds(segments, se
 
 def test_a_long_segment_whose_words_have_times_is_split_where_they_are_said():
     words = tuple((f" {word}", start) for word, start in [("a", 1_000), ("b", 2_000), ("c", 28_000), ("d", 30_000)])
-    pieces = split_long(Segment(0, 0, 40_000, "a b c d", "en", words), 30_000, 220)
+    pieces = split_long(Segment(0, 0, 40_000, "a b c d", "en", words), 30_000)
     assert [(piece.start_ms, piece.end_ms, piece.text) for piece in pieces] == [(0, 28_000, "a b"), (28_000, 40_000, "c d")]
 
 
@@ -284,13 +284,13 @@ def test_a_long_segment_whose_words_have_times_is_split_where_they_are_said():
     ],
 )
 def test_word_times_that_are_of_no_use_leave_the_times_in_proportion(words):
-    pieces = split_long(Segment(0, 0, 40_000, "a b c d", "en", words), 30_000, 220)
+    pieces = split_long(Segment(0, 0, 40_000, "a b c d", "en", words), 30_000)
     assert [piece.start_ms for piece in pieces] == [0, 20_000]
 
 
 def test_words_that_the_recogniser_cuts_differently_still_tell_their_times():
     words = ((" one", 0), (" twenty", 5_000), ("-five", 6_000), (" six", 25_000), (" end", 27_000))
-    pieces = split_long(Segment(0, 0, 40_000, "one twenty-five six end", "en", words), 30_000, 220)
+    pieces = split_long(Segment(0, 0, 40_000, "one twenty-five six end", "en", words), 30_000)
     assert [(piece.start_ms, piece.text) for piece in pieces] == [(0, "one twenty-five"), (25_000, "six end")]
 
 
