@@ -82,6 +82,7 @@ class ChunkSettings(_Section):
 
     target_s: float = Field(45, gt=0, description="from this length on, a passage closes at the next good place")
     max_s: float = Field(60, gt=0, description="no passage is longer")
+    max_words: int = Field(220, ge=20, description="nor has more words: they stand for 400 tokens of an embedding model")
     overlap_segments: int = Field(1, ge=0, le=10, description="segments repeated at the start of the next passage")
     notes_max_words: int = Field(180, ge=20, le=400, description="longer notes sections are split at sentences")
 

@@ -142,8 +142,8 @@ class Workspace:
             case "audio":
                 return {"file": self._sha256(files.audio), "name": files.audio.name if files.audio else ABSENT}
             case "notes":
-                # Without notes, the chapters in the audio's tags stand in for them.
-                chapters = {"tags": self._sha256(files.audio)} if files.notes is None and files.audio is not None else {}
+                # Where the notes have no times, the chapters in the audio's tags are added to them.
+                chapters = {"tags": self._sha256(files.audio)} if files.audio is not None else {}
                 return {"file": self._sha256(files.notes), **chapters}
             case "transcripts":
                 source = transcript_source(files, self.settings)

@@ -49,7 +49,7 @@ def read_tags(path: Path) -> AudioTags:
 
 
 def chapter_sections(path: Path, episode_id: str) -> list[dict[str, Any]]:
-    """The embedded chapters as rows of `schemas.NOTES`, each a section without text, for an episode without notes."""
+    """The embedded chapters as rows of `schemas.NOTES`, each a section without text."""
     tags = read_tags(path)
     language = tags.language or detect_language("\n".join(chapter.title for chapter in tags.chapters))
     return [

@@ -1,9 +1,9 @@
 """Cuts an episode into passages: the units that are indexed, found and cited.
 
 A transcript passage is a run of whole segments, about as long as `target_s`, that ends at a sentence end or a pause where
-there is one; neighbours share `overlap_segments` segments. None goes on past the start of a chapter, nor shares anything
-across it: a chapter begins at the first time under each heading of the notes. A notes passage is a section, or a part of a
-long one.
+there is one; neighbours share `overlap_segments` segments. None is longer than `max_s`, nor has more than `max_words`. None
+goes on past the start of a chapter, nor shares anything across it: `chapter_starts` says where they begin. A notes passage
+is a section, or a part of a long one.
 """
 
 import bisect
@@ -17,16 +17,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from librarian_pipeline.archive.published import Flag
+from librarian_pipeline.archive.published import Flag, ends_sentence
 from librarian_pipeline.settings import ChunkSettings
 from librarian_pipeline.storage.schemas import CHUNKS
 
 PAUSE_MS = 2_000
 # Segments beyond this are cut between words, because their time says too little about where in them something is said.
 LONG_SEGMENT_MS = 30_000
+LONG_SEGMENT_WORDS = ChunkSettings().max_words
 # A last passage with less new speech than this joins the one before it, if the two fit together.
 SHORT_TAIL_MS = 15_000
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*$")
+# Times under a single heading are chapters if they are at least this far from each other.
+MIN_LISTED_CHAPTER_MS = 60_000
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?…])\s+|\n+")
 
 
@@ -76,13 +78,19 @@ def cut_episode(episode_id: str, transcript: pa.Table, notes: pa.Table, settings
 def chapter_starts(sections: Sequence[Mapping[str, Any]]) -> list[int]:
     """Where chapters begin, in milliseconds, sorted: at the first time under each heading of the notes.
 
-    The timed items of one heading are points within its chapter, often closer together than passages are long.
+    The timed items of one heading are points within its chapter, often closer together than passages are long. But where
+    only one heading has times, and they are far enough from each other, it is the list of the chapters.
     """
-    starts = []
-    for _, under_heading in itertools.groupby(sections, key=lambda section: section["heading"]):
-        times = [section["start_ms"] for section in under_heading if section["start_ms"] is not None]
-        starts.extend(times[:1])
-    return sorted(set(starts))
+    by_heading = itertools.groupby(sections, key=lambda section: section["heading"])
+    times = [[section["start_ms"] for section in group if section["start_ms"] is not None] for _, group in by_heading]
+    timed = [found for found in times if found]
+    if len(timed) == 1 and _are_chapters(sorted(set(timed[0]))):
+        return sorted(set(timed[0]))
+    return sorted({found[0] for found in timed})
+
+
+def _are_chapters(starts: list[int]) -> bool:
+    return all(after - before >= MIN_LISTED_CHAPTER_MS for before, after in itertools.pairwise(starts))
 
 
 def chunk_id(episode_id: str, layer: str, idx: int) -> str:
@@ -148,27 +156,30 @@ def _row(episode_id: str, layer: str, idx: int, *, text: str, heading: str | Non
 def group_segments(
     segments: Sequence[Segment], settings: ChunkSettings, chapters: Sequence[int] = ()
 ) -> list[list[Segment]]:
-    """Runs of consecutive segments, each at most `max_s` long, every segment in at least one of them.
+    """Runs of consecutive segments, every segment in at least one of them.
+
+    Each is at most `max_s` long, unless a single word is longer, and has at most `max_words` words.
 
     `chapters` are starts in milliseconds, sorted. No run has segments that begin on both sides of one.
     """
     longest_ms = min(settings.max_s * 1000, LONG_SEGMENT_MS)
     # Speakers may overlap: what is said is put in the order in which it begins.
-    pieces = sorted((p for segment in segments for p in split_long(segment, longest_ms)), key=lambda piece: piece.start_ms)
+    split = (piece for segment in segments for piece in split_long(segment, longest_ms, settings.max_words))
+    pieces = sorted(split, key=lambda piece: piece.start_ms)
     by_chapter = itertools.groupby(pieces, key=lambda piece: bisect.bisect_right(chapters, piece.start_ms))
     return [run for _, chapter in by_chapter for run in _group_chapter(list(chapter), settings)]
 
 
 def _group_chapter(pieces: list[Segment], settings: ChunkSettings) -> list[list[Segment]]:
-    target_ms, max_ms = settings.target_s * 1000, settings.max_s * 1000
+    target_ms = settings.target_s * 1000
     runs: list[list[Segment]] = []
     run: list[Segment] = []
     new_from = 0  # where the segments begin that the run doesn't share with the one before
     for position, piece in enumerate(pieces):
-        if len(run) > new_from and piece.end_ms - run[0].start_ms > max_ms:
+        if len(run) > new_from and not _fit([*run, piece], settings):
             runs.append(run)
             run, new_from = _overlap(run, settings)
-        while run and new_from and piece.end_ms - run[0].start_ms > max_ms:
+        while run and new_from and not _fit([*run, piece], settings):
             run, new_from = run[1:], new_from - 1
         run = [*run, piece]
         following = pieces[position + 1] if position + 1 < len(pieces) else None
@@ -176,8 +187,15 @@ def _group_chapter(pieces: list[Segment], settings: ChunkSettings) -> list[list[
             runs.append(run)
             run, new_from = _overlap(run, settings)
     if len(run) > new_from:
-        _close_last(runs, run, new_from, max_ms)
+        _close_last(runs, run, new_from, settings)
     return runs
+
+
+def _fit(run: Sequence[Segment], settings: ChunkSettings) -> bool:
+    """Whether the segments are few and short enough for a passage."""
+    duration_ms = max(segment.end_ms for segment in run) - run[0].start_ms
+    n_words = sum(len(segment.text.split()) for segment in run)
+    return duration_ms <= settings.max_s * 1000 and n_words <= settings.max_words
 
 
 def _overlap(run: list[Segment], settings: ChunkSettings) -> tuple[list[Segment], int]:
@@ -186,11 +204,10 @@ def _overlap(run: list[Segment], settings: ChunkSettings) -> tuple[list[Segment]
     return run[len(run) - n :], n
 
 
-def _close_last(runs: list[list[Segment]], run: list[Segment], new_from: int, max_ms: float) -> None:
+def _close_last(runs: list[list[Segment]], run: list[Segment], new_from: int, settings: ChunkSettings) -> None:
     new = run[new_from:]
-    end_ms = max(segment.end_ms for segment in new)
-    short = end_ms - new[0].start_ms < SHORT_TAIL_MS
-    if runs and short and end_ms - runs[-1][0].start_ms <= max_ms:
+    short = max(segment.end_ms for segment in new) - new[0].start_ms < SHORT_TAIL_MS
+    if runs and short and _fit([*runs[-1], *new], settings):
         runs[-1] = [*runs[-1], *new]
     else:
         runs.append(run)
@@ -198,20 +215,20 @@ def _close_last(runs: list[list[Segment]], run: list[Segment], new_from: int, ma
 
 def _is_good_end(segment: Segment, following: Segment | None) -> bool:
     pause = following is None or following.start_ms - segment.end_ms >= PAUSE_MS
-    return pause or bool(_SENTENCE_END.search(segment.text))
+    return pause or ends_sentence(segment.text)
 
 
-def split_long(segment: Segment, max_ms: float) -> list[Segment]:
-    """A segment longer than `max_ms` in pieces of about equal shares of its words.
+def split_long(segment: Segment, max_ms: float, max_words: int = LONG_SEGMENT_WORDS) -> list[Segment]:
+    """A segment longer than `max_ms`, or of more than `max_words`, in pieces of about equal shares of its words.
 
     Pieces begin when their first word does, where the transcript knows that and no piece gets too long by it; otherwise in
     proportion. Only a single word stays longer than `max_ms`.
     """
     duration = segment.end_ms - segment.start_ms
     tokens = segment.text.split()
-    if duration <= max_ms or len(tokens) < 2:
+    words_that_fit = max_words if duration <= max_ms else min(max_words, max(1, int(len(tokens) * max_ms // duration)))
+    if len(tokens) <= max(1, words_that_fit):
         return [segment]
-    words_that_fit = max(1, int(len(tokens) * max_ms // duration))
     n = -(-len(tokens) // words_that_fit)
     bounds = [i * len(tokens) // n for i in range(n + 1)]
     proportional = [segment.start_ms + duration * bound // len(tokens) for bound in bounds]

@@ -30,16 +30,19 @@ def audio(step: Step) -> Result:
 
 @derived(NOTES, "markdown")
 def notes(step: Step) -> Result:
-    """The sections of each episode's notes, with their times where they give them; without notes, the audio's chapters."""
+    """The sections of each episode's notes, with their times; without any, the audio's chapters too."""
     rows = _sections(step.files)
     sample = rows_as_markdown(rows[:5], ["heading", "start_ms", "text"])
     return step.store(pa.Table.from_pylist(rows, schema=NOTES), metadata={"sample": sample})
 
 
 def _sections(files: EpisodeFiles) -> list[dict[str, Any]]:
-    if files.notes is not None:
-        return read_notes(files.notes, files.episode_id)
-    return chapter_sections(files.audio, files.episode_id) if files.audio is not None else []
+    """Those of the notes; and after them the audio's chapters, where no section of the notes has a time."""
+    written = read_notes(files.notes, files.episode_id) if files.notes is not None else []
+    if files.audio is None or any(section["start_ms"] is not None for section in written):
+        return written
+    chapters = chapter_sections(files.audio, files.episode_id)
+    return [*written, *({**row, "section_idx": index} for index, row in enumerate(chapters, start=len(written)))]
 
 
 @derived(EPISODES)

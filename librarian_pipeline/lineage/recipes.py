@@ -50,7 +50,7 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
         case "audio":
             return {"av": version("av"), **_audio_limits(settings)}
         case "notes":
-            from_tags = files is not None and files.notes is None and files.audio is not None
+            from_tags = files is not None and files.audio is not None
             libraries = ("py3langid", "markdown-it-py", "PyYAML", *(("mutagen",) if from_tags else ()))
             return {library: version(library) for library in libraries}
         case "episodes":

@@ -1,5 +1,6 @@
 import html
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from librarian_pipeline.archive.published import PublishedTranscript, read_published
+from librarian_pipeline.archive.published.captions import MIN_SPEAKER_CUES
 from librarian_pipeline.errors import SourceError
 from librarian_pipeline.storage.schemas import TRANSCRIPTS
 
@@ -29,6 +31,13 @@ def flags(transcript: PublishedTranscript) -> list[list[str]]:
 
 def vtt(*found: tuple[str, str, str]) -> str:
     return "WEBVTT\n\n" + "\n\n".join(f"{start} --> {end}\n{text}" for start, end, text in found)
+
+
+def srt(*texts: str) -> str:
+    """A cue for every other second, from the first on."""
+    return "\n".join(
+        f"{i + 1}\n00:00:{2 * i + 1:02},000 --> 00:00:{2 * i + 2:02},000\n{text}\n" for i, text in enumerate(texts)
+    )
 
 
 # WebVTT
@@ -70,10 +79,13 @@ def test_srt_gives_times_speakers_and_plain_text(tmp_path: Path) -> None:
     transcript = read(
         tmp_path,
         "1\n00:00:01,000 --> 00:00:04,500\nOla Brewer: Tea,\n<i>please</i>.\n\n"
-        "2\n00:00:05,000 --> 00:00:06,000\n{\\an8}Here: it is &amp; hot.\n",
+        "2\n00:00:05,000 --> 00:00:06,000\n{\\an8}Ola Brewer: It is &amp; hot.\n",
         name="ep07.srt",
     )
-    assert cues(transcript) == [(1_000, 4_500, "Ola Brewer", "Tea, please."), (5_000, 6_000, "Here", "it is & hot.")]
+    assert cues(transcript) == [
+        (1_000, 4_500, "Ola Brewer", "Tea, please."),
+        (5_000, 6_000, "Ola Brewer", "It is & hot."),
+    ]
     assert (transcript.format, transcript.n_rejected) == ("srt", 0)
 
 
@@ -103,7 +115,17 @@ def test_srt_keeps_what_follows_a_blank_line_inside_a_cue_and_needs_no_index(tmp
 def test_an_srt_speaker_is_at_most_four_capitalised_words_before_a_colon(
     tmp_path: Path, text: str, speaker: str | None, spoken: str
 ) -> None:
-    assert cues(read(tmp_path, f"1\n00:00:01,000 --> 00:00:02,000\n{text}\n")) == [(1_000, 2_000, speaker, spoken)]
+    assert cues(read(tmp_path, srt(text, text))) == [(1_000, 2_000, speaker, spoken), (3_000, 4_000, speaker, spoken)]
+
+
+@pytest.mark.parametrize("text", ["Part 2: the sea", "Warning: do not touch", "Ola: Yes."])
+def test_what_stands_before_a_colon_only_once_in_an_srt_file_is_speech(tmp_path: Path, text: str) -> None:
+    transcript = read(tmp_path, srt("Jan: Hello.", text, "Jan: Good bye."))
+    assert [(row["speaker"], row["text"]) for row in transcript.rows] == [
+        ("Jan", "Hello."),
+        (None, text),
+        ("Jan", "Good bye."),
+    ]
 
 
 # Podcasting 2.0 JSON
@@ -245,7 +267,8 @@ spoken_texts = (
     st.text(letters, min_size=1, max_size=30)
     .map(lambda text: " ".join(text.split()))
     .filter(
-        lambda text: text and not text.startswith(("-", ">"))  # a sign of another speaker, which is no text
+        # at the start of a line, a sign of another speaker, which is no text
+        lambda text: text and not any(word.startswith(("-", ">")) for word in text.split())
     )
 )
 names = st.sampled_from([None, "Ola", "Ola Brewer", "Jürgen O'Tea"])
@@ -300,7 +323,11 @@ def test_generated_srt_reads_back_as_it_was(
         blocks.append(f"{head}{stamp(start, ',')} --> {stamp(end, ',')}\n{body.replace(' ', space)}")
     content = "\n\n".join(blocks).replace("\n", newline).encode(encoding)
     transcript = read(tmp_path, content)
-    assert cues(transcript) == expected
+    said = Counter(name for _, _, name, _ in expected)
+    assert cues(transcript) == [
+        (start, end, None, f"{name}: {text}") if name and said[name] < MIN_SPEAKER_CUES else (start, end, name, text)
+        for start, end, name, text in expected
+    ]
     assert (transcript.format, transcript.n_rejected) == ("srt", 0)
 
 

@@ -245,7 +245,8 @@ def test_a_file_that_says_that_nobody_speaks_has_no_rows(tmp_path: Path) -> None
 def test_signs_of_another_turn_name_nobody_and_are_no_text(
     tmp_path: Path, written: str, speaker: str | None, spoken: str
 ) -> None:
-    assert cues(read(tmp_path, f"1\n00:00:01,000 --> 00:00:02,000\n{written}\n")) == [(1_000, 2_000, speaker, spoken)]
+    content = f"00:00:01,000 --> 00:00:02,000\n{written}\n\n00:00:03,000 --> 00:00:04,000\n{written}\n"
+    assert cues(read(tmp_path, content)) == [(1_000, 2_000, speaker, spoken), (3_000, 4_000, speaker, spoken)]
 
 
 def test_speakers_are_kept_as_they_are_written(tmp_path: Path) -> None:

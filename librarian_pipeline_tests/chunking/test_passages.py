@@ -10,6 +10,7 @@ from librarian_pipeline.chunking.passages import (
     LONG_SEGMENT_MS,
     SHORT_TAIL_MS,
     Segment,
+    chapter_starts,
     cut_episode,
     group_segments,
     indexed_text,
@@ -58,7 +59,18 @@ def segment_lists(draw, overlapping: bool = True) -> list[Segment]:
     segments, start = [], 0
     for idx in range(draw(st.integers(0, 25))):
         duration = draw(st.integers(0, 20_000) | st.integers(0, 200_000) | st.just(60_000))
-        text = draw(st.sampled_from(["", "one", "two words.", "three plain words", "a b c d e f g h i j k?", "w " * 40]))
+        text = draw(
+            st.sampled_from(
+                [
+                    "",
+                    "one",
+                    "two words.",
+                    "three plain words",
+                    "a b c d e f g h i j k?",
+                    " ".join(f"w{i:02}" for i in range(90)),
+                ]
+            )
+        )
         segments.append(Segment(idx, start, start + duration, text, draw(st.sampled_from(["en", "cs"]))))
         step = duration + draw(st.integers(0, 5_000))
         start += draw(st.integers(0, step)) if overlapping and draw(st.booleans()) else step
@@ -68,7 +80,9 @@ def segment_lists(draw, overlapping: bool = True) -> list[Segment]:
 @st.composite
 def chunk_settings(draw) -> ChunkSettings:
     max_s = draw(st.integers(1, 90))
-    return ChunkSettings(target_s=draw(st.integers(1, max_s)), max_s=max_s, overlap_segments=draw(st.integers(0, 4)))
+    target_s, max_words = draw(st.integers(1, max_s)), draw(st.integers(20, 120))
+    overlap = draw(st.integers(0, 4))
+    return ChunkSettings(target_s=target_s, max_s=max_s, max_words=max_words, overlap_segments=overlap)
 
 
 # Every segment, once and in order
@@ -89,6 +103,12 @@ def test_no_passage_is_longer_than_allowed_unless_a_segment_of_a_single_word_is(
     for run in group_segments(segments, settings):
         longer = [piece for piece in run if piece.end_ms - piece.start_ms > max_ms]
         assert length_ms(run) <= max_ms or any(len(piece.text.split()) <= 1 for piece in longer)
+
+
+@given(segment_lists(), chunk_settings())
+def test_no_passage_has_more_words_than_allowed(segments, settings):
+    for run in group_segments(segments, settings):
+        assert sum(len(piece.text.split()) for piece in run) <= settings.max_words
 
 
 @given(segment_lists(), chunk_settings())
@@ -274,6 +294,20 @@ def test_words_that_the_recogniser_cuts_differently_still_tell_their_times():
     assert [(piece.start_ms, piece.text) for piece in pieces] == [(0, "one twenty-five"), (25_000, "six end")]
 
 
+def test_a_short_segment_of_very_many_words_is_split_in_equal_shares_of_its_time():
+    runs = group_segments([Segment(0, 0, 20_000, " ".join(f"w{i}" for i in range(5_000)), "en")], DEFAULT)
+    pieces = [run[-1] for run in runs]
+    assert " ".join(piece.text for piece in pieces).split() == [f"w{i}" for i in range(5_000)]
+    assert {len(piece.text.split()) for piece in pieces} == {217, 218}
+    assert (pieces[0].start_ms, pieces[-1].end_ms) == (0, 20_000)
+
+
+def test_a_shared_segment_that_would_give_a_passage_too_many_words_is_left_out():
+    segments = [Segment(i, i * 5_000, (i + 1) * 5_000, "x " * n, "en") for i, n in enumerate((10, 15, 10))]
+    assert indices(group_segments(segments, ChunkSettings(max_words=25))) == [[0, 1], [1, 2]]
+    assert indices(group_segments(segments, ChunkSettings(max_words=24))) == [[0], [1], [2]]
+
+
 # Chapters
 
 
@@ -445,3 +479,14 @@ def test_a_sentence_that_is_too_long_is_cut_between_words():
 def test_timed_items_under_one_heading_are_points_within_its_chapter():
     items = notes(*({"heading": "Talk", "text": "x", "start_ms": start * 1000} for start in (20, 30, 40)))
     assert spoken_passages(steady(6, 10), items) == [(0, 1), (2, 5)]
+
+
+@pytest.mark.parametrize("heading", ["Timestamps", None])
+def test_times_under_the_only_heading_that_has_any_are_chapters_if_they_are_a_minute_apart(heading):
+    items = [{"heading": heading, "text": "x", "start_ms": start * 1_000} for start in (0, 120, 1_200)]
+    links = {"heading": "Links", "text": "x"}
+    assert chapter_starts(notes(*items, links).to_pylist()) == [0, 120_000, 1_200_000]
+    close = {"heading": heading, "text": "x", "start_ms": 150_000}
+    assert chapter_starts(notes(*items, close).to_pylist()) == [0]
+    another = {"heading": "Talk", "text": "x", "start_ms": 600_000}
+    assert chapter_starts(notes(*items, another).to_pylist()) == [0, 600_000]

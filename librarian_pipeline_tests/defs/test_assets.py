@@ -102,15 +102,28 @@ def test_what_became_of_a_published_transcripts_cues_is_shown(home: Path, instan
     assert counts == {"read": 2, "kept": 1, "rejected_non_speech": 1}
 
 
-def test_without_notes_the_audios_chapters_are_sections(home: Path, instance: dg.DagsterInstance) -> None:
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (None, [("The kettle", 5_000, "")]),
+        ("# Tea\n\nWords without a time.\n", [("Tea", None, "Words without a time."), ("The kettle", 5_000, "")]),
+        ("# Tea\n\n[00:07] Words.\n", [("Tea", 7_000, "Words.")]),
+    ],
+)
+def test_where_no_notes_have_a_time_the_audios_chapters_are_sections(
+    home: Path, instance: dg.DagsterInstance, written: str | None, expected: list[tuple[str, int | None, str]]
+) -> None:
     (home / "notes" / "ep06.md").unlink()
+    if written is not None:
+        (home / "notes" / "ep06.md").write_text(written)
     chapter = CHAP(element_id="a", start_time=5_000, end_time=9_000, sub_frames=[TIT2(encoding=3, text=["The kettle"])])
     tags = ID3()
     tags.add(chapter)
     tags.save(home / "audio" / "ep06.mp3")
     assert materialize(home, instance, ["notes"], "ep06").success
-    (row,) = Workspace.open(home).warehouse.read("notes", "ep06").to_pylist()
-    assert (row["heading"], row["start_ms"], row["text"]) == ("The kettle", 5_000, "")
+    rows = Workspace.open(home).warehouse.read("notes", "ep06").to_pylist()
+    assert [(row["heading"], row["start_ms"], row["text"]) for row in rows] == expected
+    assert [row["section_idx"] for row in rows] == list(range(len(rows)))
 
 
 def test_a_transcript_tells_how_it_was_heard(home: Path, instance: dg.DagsterInstance) -> None:

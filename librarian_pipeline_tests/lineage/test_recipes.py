@@ -53,6 +53,7 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "checks.max_passage_tokens": (256, {"episodes"}),
     "chunks.target_s": (30, {"chunks"}),
     "chunks.max_s": (90, {"chunks"}),
+    "chunks.max_words": (100, {"chunks"}),
     "chunks.overlap_segments": (2, {"chunks"}),
     "chunks.notes_max_words": (100, {"chunks"}),
     "normalizer.name": ("snowball", {"bm25_stem_index"}),
@@ -76,7 +77,7 @@ PACKAGES = {
     "simplemma": {"bm25_stem_index"},
     "snowballstemmer": set(),
     "ir_measures": {"eval_scores"},
-    "mutagen": {"episodes"},
+    "mutagen": {"episodes", "notes"},
 }
 
 
@@ -136,8 +137,9 @@ def test_what_counts_as_another_edition_matters_only_where_a_published_transcrip
     assert has_gap == {"with both"}
 
 
-def test_the_reader_of_tags_is_in_the_recipe_of_notes_only_where_tags_stand_in_for_them():
-    assert "mutagen" not in recipe("notes", Settings(), EPISODES["with audio"])
+def test_the_reader_of_tags_is_in_the_recipe_of_notes_only_where_there_is_audio():
+    assert "mutagen" not in recipe("notes", Settings(), EPISODES["of notes"])
+    assert "mutagen" in recipe("notes", Settings(), EPISODES["with audio"])
     assert "mutagen" in recipe("notes", Settings(), EpisodeFiles("t", AUDIO, None, None))
 
 

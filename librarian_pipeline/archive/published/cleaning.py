@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from librarian_pipeline.archive.published.cues import Cue, Flag, Parsed, Rejected, Word
+from librarian_pipeline.archive.published.cues import Cue, Flag, Parsed, Rejected, Word, ends_sentence
 from librarian_pipeline.archive.timecodes import MS_PER_SECOND
+from librarian_pipeline.settings import CheckSettings
 
 # For a cue that doesn't say when it ends.
 SPEECH_CHARACTERS_PER_S = 15
 MIN_CUE_MS = 1_000
-LONG_CUE_MS = 30_000
+LONG_CUE_MS = round(CheckSettings().max_segment_s * MS_PER_SECOND)
 
 # Two cues may happen to share words; a file counts as rolling when it happens this often.
 MIN_ROLLING_PAIRS = 2
@@ -30,10 +31,9 @@ WORD_PAUSE_MS = 1_000
 MAX_MERGED_MS = 15_000
 
 # As many identical segments in a row are a loop of whatever made the transcript, rather than speech.
-LOOP_REPEATS = 5
+LOOP_REPEATS = CheckSettings().max_repeats
 
 _MIN_CUES_TO_JUDGE_TIMES = 3
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*$")
 _ONLY_CLOSING_SIGNS = re.compile(r"[.,;:!?…)\]”’»%]+")
 
 
@@ -140,7 +140,7 @@ def _continues(run: list[Cue], cue: Cue) -> bool:
     return (
         cue.speaker == run[0].speaker
         and not cue.begins_turn
-        and (_SENTENCE_END.search(run[-1].text) is None or _ONLY_CLOSING_SIGNS.fullmatch(cue.text) is not None)
+        and (not ends_sentence(run[-1].text) or _ONLY_CLOSING_SIGNS.fullmatch(cue.text) is not None)
         and cue.start_ms - _end_ms(run[-1]) < WORD_PAUSE_MS
         and _end_ms(cue) - run[0].start_ms <= MAX_MERGED_MS
     )

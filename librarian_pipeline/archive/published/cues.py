@@ -34,6 +34,8 @@ class Rejected(StrEnum):
     NON_SPEECH = "non_speech"
     NO_SEGMENT = "no_segment"
     """an entry of JSON segments that is no object"""
+    STRAY_TEXT = "stray_text"
+    """words of a caption file that belong to no cue"""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,18 @@ class Cue:
 
 Parsed = Cue | Rejected
 
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*$")
+
 # `[BLANK_AUDIO]`, `(applause)`, `*music*`, `♪`. Round brackets and asterisks hold speech too, so only a few words count.
 _FEW_WORDS = r"\s*[^\W\d_]+(?:\s+[^\W\d_]+){0,2}\s*"
 _NON_SPEECH = re.compile(rf"(?:\[[^\[\]]*\]|\({_FEW_WORDS}\)|\*{_FEW_WORDS}\*|[♩♪♫♬\s])+")
 # What whisper.cpp writes into running text.
 _MACHINE_MARKER = re.compile(r"\[(?:[A-Z]+_[A-Z_]+|_[A-Z]+_[0-9]*)\]")
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether `text` ends with a sign that ends a sentence, and closing quotes or brackets after it."""
+    return _SENTENCE_END.search(text) is not None
 
 
 def make_cue(

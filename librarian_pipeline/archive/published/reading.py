@@ -35,7 +35,7 @@ class PublishedTranscript:
 
     @property
     def n_rejected(self) -> int:
-        """cues left out, because they have no text, no speech, or no start that makes sense"""
+        """cues left out, because they have no text, no speech, or no start that makes sense; and text outside of cues"""
         return sum(n for name, n in self.counts.items() if name.startswith("rejected_"))
 
 
