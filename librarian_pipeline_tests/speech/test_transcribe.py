@@ -12,7 +12,7 @@ from faster_whisper.transcribe import Segment
 
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
 from librarian_pipeline.settings import CheckSettings, TranscriptSettings, WhisperSettings
-from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, as_float
 from librarian_pipeline.speech.transcribe import Transcriber, recipe
 from librarian_pipeline.storage.schemas import TRANSCRIPTS
 from librarian_pipeline_tests.speech import stand_in
@@ -41,7 +41,7 @@ def test_speech_becomes_rows_of_the_transcript_table_with_its_words_in_time(tiny
 
 
 def test_times_are_those_of_the_audio_though_its_silence_was_skipped(tiny_en, spoken):
-    late = np.concatenate([np.zeros(20 * SAMPLE_RATE_HZ, np.float32), spoken])
+    late = np.concatenate([np.zeros(20 * SAMPLE_RATE_HZ, spoken.dtype), spoken])
     at_once, after_silence = (tiny_en.transcribe(samples, "ep01", "en").rows[0] for samples in (spoken, late))
     assert after_silence["start_ms"] == pytest.approx(20_000 + at_once["start_ms"], abs=600)
 
@@ -53,8 +53,9 @@ def test_the_same_samples_give_the_same_transcript(tiny_en, spoken):
 
 
 def test_16_bit_samples_give_the_same_words(tiny_en, spoken):
-    words = [row["text"] for row in tiny_en.transcribe(spoken, "ep01", "en").rows]
-    assert [row["text"] for row in tiny_en.transcribe(as_int16(spoken), "ep01", "en").rows] == words
+    assert spoken.dtype == np.int16
+    words = [row["text"] for row in tiny_en.transcribe(as_float(spoken), "ep01", "en").rows]
+    assert [row["text"] for row in tiny_en.transcribe(spoken, "ep01", "en").rows] == words
 
 
 SPEECHLESS = {
@@ -125,6 +126,7 @@ def test_dropped_segments_are_counted(caplog):
     said = [stand_in.segment(1, 3, "Words."), stand_in.segment(1_000, 1_001, "Beyond."), stand_in.segment(2, 3, " ")]
     found = stand_in.transcriber(lambda samples, **options: said).transcribe(drone(5), "ep01", "en")
     assert [row["text"] for row in found.rows] == ["Words."]
+    assert found.dropped_segments == 1
     assert "ep01: dropped 1 segments" in caplog.text
 
 
