@@ -1,4 +1,4 @@
-"""`python -m librarian_pipeline_tests.benchmarks`: tables of ratios, below 1 where the pipeline is faster, and of figures."""
+"""`python -m librarian_pipeline_tests.benchmarks`: tables of ratios, below 1 where ours is faster, and of figures."""
 
 import argparse
 import sys
