@@ -122,6 +122,20 @@ def test_words_that_cannot_be_aligned_cost_their_times_not_their_text(caplog):
     assert "words could not be aligned" in caplog.text
 
 
+def test_words_lose_their_times_only_in_the_stretch_where_they_cannot_be_aligned(caplog):
+    def fails_on_the_loud(samples: np.ndarray, word_timestamps: bool, **options: Any) -> list[Segment]:
+        if word_timestamps and np.abs(samples).max() > 0.5:
+            raise IndexError("index 7 is out of bounds")
+        return [stand_in.segment(0.1, 0.9, "The river froze.")]
+
+    sound = np.concatenate([part for level in (0.5, 0.5, 1, 0.5) for part in (drone(5) * np.float32(level), silence(4))])
+    found = stand_in.transcriber(fails_on_the_loud).transcribe(sound, "ep01", "en")
+    untimed = [row["start_ms"] for row in found.rows if "no_word_times" in row["flags"]]
+    assert len(found.rows) == 3
+    assert untimed == pytest.approx([18_100], abs=300)
+    assert caplog.text.count("could not be aligned") == 1
+
+
 def test_dropped_segments_are_counted(caplog):
     said = [stand_in.segment(1, 3, "Words."), stand_in.segment(1_000, 1_001, "Beyond."), stand_in.segment(2, 3, " ")]
     found = stand_in.transcriber(lambda samples, **options: said).transcribe(drone(5), "ep01", "en")
