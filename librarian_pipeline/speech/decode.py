@@ -196,9 +196,9 @@ class _Decoder:
         return self._account.stopped is not None
 
     def _result(self, codec: str, channels: int, rate_hz: int) -> DecodedAudio:
-        for at_s, seconds in self._mixdown.lost:
+        for at_s, lost_s in self._mixdown.lost:
             self._damage.bad_packets += 1
-            self._damage.bridged(at_s, seconds)
+            self._damage.bridged(at_s, lost_s)
         self._refuse_next_to_nothing()
         decoded_ms = to_ms(self._buffer.size)
         reasons = self._damage.reasons() + self._account.reasons(decoded_ms)
