@@ -8,7 +8,7 @@ from librarian_pipeline.archive.timecodes import format_timecode
 from librarian_pipeline.checks.outcome import Outcome, Severity
 from librarian_pipeline.settings import CheckSettings
 from librarian_pipeline.speech.coverage import coverage
-from librarian_pipeline.speech.flags import repetitions
+from librarian_pipeline.speech.flags import SEVERITY, repetitions
 
 TIMES, COVERAGE, LOOPS, RATE = "times", "speech_coverage", "loops", "speaking_rate"
 HALLUCINATION, LANGUAGE, EDITION = "hallucination_rate", "language", "edition"
@@ -17,7 +17,7 @@ TRANSCRIPT_CHECKS = {
     COVERAGE: "Segments cover the speech that voice activity detection hears.",
     LOOPS: "No stretch of text repeats itself.",
     RATE: "Nobody speaks faster, or in longer segments, than people do.",
-    HALLUCINATION: "Little of what was transcribed had to be left out as invented.",
+    HALLUCINATION: "Little of the text is invented, or repeats itself.",
     LANGUAGE: "The episode is in one language.",
     EDITION: "A published transcript is as long as the audio.",
 }
@@ -45,7 +45,7 @@ def transcript_outcomes(
         *([_coverage(segments, speech, settings)] if speech else []),
         _loops(kept, settings),
         _rate(kept, settings),
-        *([_hallucination(segments, settings)] if segments[0]["source"] == "whisper" else []),
+        *([_hallucination(segments, speech, settings)] if segments[0]["source"] == "whisper" else []),
         _language(segments),
         _edition(segments),
     ]
@@ -90,11 +90,15 @@ def _rate(kept: Segments, settings: CheckSettings) -> Outcome:
     return Outcome(RATE, not odd, f"{len(odd)} segments too fast or too long to be speech{_at(odd)}", len(odd))
 
 
-def _hallucination(segments: Segments, settings: CheckSettings) -> Outcome:
-    excluded = [segment for segment in segments if segment["excluded"]]
-    share = sum(map(_seconds, excluded)) / (sum(map(_seconds, segments)) or 1)
-    severity = Severity.ERROR if share > settings.fail_hallucination_share else Severity.WARN
-    message = f"{share:.1%} of the transcript was left out as invented{_at(excluded)}"
+def _hallucination(segments: Segments, speech: Sequence[tuple[int, int]], settings: CheckSettings) -> Outcome:
+    """The seconds of segments with a severe flag, of those in which somebody speaks; without these, of the transcript's."""
+    flagged = [segment for segment in segments if SEVERITY.keys() & set(segment["flags"])]
+    spoken_s = sum(end - start for start, end in speech) / 1000 or sum(map(_seconds, segments))
+    share = sum(map(_seconds, flagged)) / (spoken_s or 1)
+    # Where all of it is left out, as of an episode of music, nothing wrong is left to be found.
+    is_left = any(not segment["excluded"] for segment in segments)
+    severity = Severity.ERROR if is_left and share > settings.fail_hallucination_share else Severity.WARN
+    message = f"segments as long as {share:.1%} of the speech are invented or repeat themselves{_at(flagged)}"
     return Outcome(HALLUCINATION, share <= settings.warn_hallucination_share, message, share, severity)
 
 

@@ -76,6 +76,7 @@ def _facts(transcript: Transcript) -> dict[str, Any]:
         "uncovered speech, ms": [list(span) for span in covered.uncovered],
         "flags": dict(sorted(flags.items())),
         "excluded segments": sum(row["excluded"] for row in transcript.rows),
+        "segments dropped after the end": transcript.dropped_segments,
         "windows decoded twice": transcript.windows_again,
         "windows where the second pass won": transcript.windows_won,
     }

@@ -11,6 +11,8 @@ from librarian_pipeline.archive.timecodes import MAX_MS
 from librarian_pipeline.speech.streams import MICROSECONDS_PER_MS, header_ms, streams_note
 from librarian_pipeline.speech.structure import MOST_SURPLUS_BYTES, Mp3Header, Structure
 
+# These decide what a file's status is, which is a fact about it, and so no setting: what is stated leaves out or counts
+# the encoder's padding, and is rounded to a second by some programs. `[checks]` says what of it is worth a warning.
 TOLERANCE_MS = 2_000
 # Where only the length of all streams together is stated: a film's picture may go on after its sound.
 TOLERANCE_SHARE = 0.01

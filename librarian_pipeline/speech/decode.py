@@ -16,7 +16,7 @@ from librarian_pipeline.errors import LibrarianError, SourceError
 from librarian_pipeline.settings import AudioSettings
 from librarian_pipeline.speech.account import COUNTED_FORMATS, Account, covers_whole_file
 from librarian_pipeline.speech.buffer import SampleBuffer
-from librarian_pipeline.speech.damage import Damage
+from librarian_pipeline.speech.damage import MOST_PLACES_NAMED, Damage
 from librarian_pipeline.speech.mixdown import Mixdown, unusable
 from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, Samples, to_ms
 from librarian_pipeline.speech.streams import (
@@ -97,27 +97,30 @@ class _Decoder:
         self._run = 0
         self._longest_run = 0
         self._unusable: str | None = None
+        self._silent_parts_s: list[float] = []
 
     def run(self) -> DecodedAudio:
         facts: tuple[str, int, int] | None = None
         for start, structure in _parts(self._file):
-            if facts is None:
-                facts = self._part(start, structure)
-                if facts is None:
-                    return _without_audio(self._account.stated_ms)
-            else:
-                self._joined_part(start, structure)
+            found = self._joined_part(start, structure) if start else self._part(start, structure)
+            if found is None:
+                self._silent_parts_s.append(self._mixdown.end_s)
+            facts = facts or found
             if self._account.stopped:
                 break
-        assert facts is not None
+        if facts is None:
+            return _without_audio(self._account.stated_ms)
+        if self._silent_parts_s:
+            where = ", ".join(f"{at_s:.1f}" for at_s in self._silent_parts_s[:MOST_PLACES_NAMED])
+            n_parts = len(self._silent_parts_s)
+            self._damage.other(f"of the files that were joined, {n_parts} (at {where} s) can't be read as audio")
         return self._result(*facts)
 
-    def _joined_part(self, start: int, structure: Structure) -> None:
+    def _joined_part(self, start: int, structure: Structure) -> tuple[str, int, int] | None:
         try:
-            self._part(start, structure)
+            return self._part(start, structure)
         except SourceError:
-            at = self._mixdown.end_s
-            self._damage.other(f"what was joined on at {at:.1f} s can't be read as audio")
+            return None
 
     def _part(self, start: int, structure: Structure) -> tuple[str, int, int] | None:
         """Decodes one of the files that may be joined in this one; None where it has no audio stream."""
@@ -157,7 +160,7 @@ class _Decoder:
                 self._run += 1
                 self._longest_run = max(self._longest_run, self._run)
             for frame in frames:
-                self._add(frame, placement, packet)
+                self._add(frame)
             end_s = placement.end_s(packet)
             if end_s is not None:
                 self._account.last_packet_ms = round(min(max(end_s * 1_000, 0), MAX_MS))
@@ -166,12 +169,10 @@ class _Decoder:
         placement.finish()
         self._mixdown.flush()
 
-    def _add(self, frame: AudioFrame, placement: Placement, packet: "av.Packet[AudioStream]") -> None:
+    def _add(self, frame: AudioFrame) -> None:
         self._native_bytes += frame.samples * frame.layout.nb_channels * frame.format.bytes
-        try:
-            self._mixdown.add(frame)
-        except (av.error.FFmpegError, ValueError):
-            self._bad(placement, packet)
+        if not self._mixdown.add(frame):
+            self._run = 0
 
     def _bad(self, placement: Placement, packet: "av.Packet[AudioStream]") -> None:
         placement.bad(packet)
@@ -195,6 +196,9 @@ class _Decoder:
         return self._account.stopped is not None
 
     def _result(self, codec: str, channels: int, rate_hz: int) -> DecodedAudio:
+        for at_s, lost_s in self._mixdown.lost:
+            self._damage.bad_packets += 1
+            self._damage.bridged(at_s, lost_s)
         self._refuse_next_to_nothing()
         decoded_ms = to_ms(self._buffer.size)
         reasons = self._damage.reasons() + self._account.reasons(decoded_ms)

@@ -41,14 +41,43 @@ class Mixdown:
         self._taken = 0
         self.cancelled_s = 0.0
         """Seconds in which the channels cancelled each other, so that the loudest one was taken instead of the mix."""
+        self.lost: list[tuple[float, float]] = []
+        """Where silence stands for what couldn't be mixed, and for how many seconds."""
 
     @property
     def end_s(self) -> float:
         """Where the next frame goes, in seconds from the beginning of the buffer."""
         return self._start_s + (self._taken / self._format[2] if self._format else 0.0)
 
-    def add(self, frame: AudioFrame) -> None:
-        """Raises `av.error.FFmpegError`, `ValueError` for a frame that can't be mixed; the next may be fine."""
+    def add(self, frame: AudioFrame) -> bool:
+        """Returns whether all could be mixed. Where not, silence stands for it (see `lost`), and the next may be fine."""
+        n_lost = len(self.lost)
+        until_s = self.end_s + frame.samples / frame.sample_rate
+        try:
+            self._take(frame)
+        except (av.error.FFmpegError, ValueError):
+            self.flush()
+            self._fill(until_s)
+        return len(self.lost) == n_lost
+
+    def add_silence(self, n_samples: int) -> None:
+        self.flush()
+        self._buffer.append_silence(n_samples)
+        self._start_s = self._buffer.size / SAMPLE_RATE_HZ
+
+    def flush(self) -> None:
+        """Brings everything that was added into the buffer, or silence of its length."""
+        until_s = self.end_s
+        try:
+            self._mix_block()
+            if self._resampler is not None:
+                self._append(self._resampler.resample(None))
+        except (av.error.FFmpegError, ValueError):
+            # It refuses everything after a frame that it can't take, even to be flushed.
+            self._fill(until_s)
+        self._restart()
+
+    def _take(self, frame: AudioFrame) -> None:
         if frame.layout.nb_channels > MAX_MIXED_CHANNELS:
             frame = _averaged(frame)
         frame_format = (frame.format.name, frame.layout.name, frame.sample_rate)
@@ -63,19 +92,6 @@ class Mixdown:
         if self._fifo.samples >= BLOCK_S * frame.sample_rate:
             self._mix_block()
 
-    def add_silence(self, n_samples: int) -> None:
-        self.flush()
-        self._buffer.append_silence(n_samples)
-        self._start_s = self._buffer.size / SAMPLE_RATE_HZ
-
-    def flush(self) -> None:
-        """Brings everything that was added into the buffer."""
-        if self._resampler is not None:
-            self._mix_block()
-        if self._resampler is not None:
-            self._append(self._resampler.resample(None))
-        self._restart()
-
     def _mix_block(self) -> None:
         block = self._fifo.read()
         if block is None or self._resampler is None:
@@ -83,12 +99,15 @@ class Mixdown:
         if block.layout.nb_channels > 1 and _cancels_out(block):
             self.cancelled_s += block.samples / block.sample_rate
             _spread_loudest(block)
-        try:
-            self._append(self._resampler.resample(block))
-        except av.error.FFmpegError:
-            # It refuses everything after a frame that it can't take, even to be flushed.
-            self._restart()
-            raise
+        self._append(self._resampler.resample(block))
+
+    def _fill(self, until_s: float) -> None:
+        start = self._buffer.size
+        n_samples = round(until_s * SAMPLE_RATE_HZ) - start
+        if n_samples > 0:
+            self._buffer.append_silence(n_samples)
+            self.lost.append((start / SAMPLE_RATE_HZ, n_samples / SAMPLE_RATE_HZ))
+        self._restart()
 
     def _append(self, frames: list[AudioFrame]) -> None:
         for frame in frames:

@@ -57,7 +57,8 @@ class Transcript:
     """What was heard in an episode's audio, and how.
 
     `rows` are segments of `schemas.TRANSCRIPTS`, `speech` the spans where speech is heard. `language` is None where there
-    is none. `windows_again` were decoded a second time, and in `windows_won` of them that pass was kept.
+    is none. `windows_again` were decoded a second time, and in `windows_won` of them that pass was kept. `dropped_segments`
+    of the first pass start after the end of the audio, and are no part of `rows`.
     """
 
     rows: list[Row]
@@ -66,6 +67,7 @@ class Transcript:
     language: SpokenLanguage | None
     windows_again: int
     windows_won: int
+    dropped_segments: int
 
 
 class Transcriber:
@@ -96,7 +98,7 @@ class Transcriber:
         heard = [in_ms(span) for span in speech.heard]
         if not speech.for_whisper:
             progress.finish()
-            return self._transcript([], heard, None, 0, 0)
+            return self._transcript([], heard, None)
         spoken = spoken_language(self._whisper, samples, speech.for_whisper, self._language or language)
         windows = self._first_pass(samples, speech, spoken.code, progress)
         duration_ms = to_ms(samples.size / SAMPLE_RATE_HZ)
@@ -114,13 +116,13 @@ class Transcriber:
             return sum(overlap_ms(*in_ms(span), heard) for span in windows[number].spans)
 
         rows = [rows_of([window], number, 1) for number, window in enumerate(windows)]
-        _warn_of_dropped(windows, duration_ms, episode_id)
+        dropped = _dropped_segments(windows, duration_ms, episode_id)
         again = flagged_windows(rows, heard, self._checks) if self._transcripts.second_pass else []
         progress.more(sum(total_size(windows[number].spans) for number in again) / SAMPLE_RATE_HZ)
         kept = with_second_pass(rows, again, decoded_again, heard_in_window_ms, heard, self._checks)
         won = sum(kept[number] != rows[number] for number in again)
         progress.finish()
-        return self._transcript([row for found in kept for row in found], heard, spoken, len(again), won)
+        return self._transcript([row for found in kept for row in found], heard, spoken, len(again), won, dropped)
 
     def _first_pass(self, samples: Samples, speech: Speech, language: str, progress: "_Progress") -> list[Window]:
         windows: list[Window] = []
@@ -132,7 +134,13 @@ class Transcriber:
         return windows
 
     def _transcript(
-        self, rows: list[Row], heard: list[MsSpan], spoken: SpokenLanguage | None, again: int, won: int
+        self,
+        rows: list[Row],
+        heard: list[MsSpan],
+        spoken: SpokenLanguage | None,
+        again: int = 0,
+        won: int = 0,
+        dropped: int = 0,
     ) -> Transcript:
         ordered = in_order(rows)
         for row, flags in zip(ordered, content_flags(ordered, heard, self._checks), strict=True):
@@ -141,7 +149,7 @@ class Transcriber:
             # that were said, so they are only flagged.
             row["excluded"] = INVENTED_IN_SILENCE in flags
         covered = coverage(ordered, heard, self._checks.max_uncovered_speech_s)
-        return Transcript(ordered, heard, covered, spoken, again, won)
+        return Transcript(ordered, heard, covered, spoken, again, won, dropped)
 
 
 class _Progress:
@@ -170,7 +178,8 @@ class _Progress:
         """For what is too short to be told apart."""
 
 
-def _warn_of_dropped(windows: Sequence[Window], duration_ms: int, episode_id: str) -> None:
+def _dropped_segments(windows: Sequence[Window], duration_ms: int, episode_id: str) -> int:
     dropped = sum(to_ms(segment.start) >= duration_ms for window in windows for segment in window.segments)
     if dropped:
         _log.warning("%s: dropped %d segments that start after the end of the audio", episode_id, dropped)
+    return dropped

@@ -71,13 +71,30 @@ class Whisper:
         """
         if not spans:
             return []
-        decoding = {**DECODING, **changes}
+        return self._aligned(samples, spans, language, on_second, {**DECODING, **changes})
+
+    def _aligned(
+        self,
+        samples: Samples,
+        spans: Sequence[Span],
+        language: str,
+        on_second: Callable[[float], None],
+        decoding: Mapping[str, Any],
+    ) -> list[Window]:
+        """The windows, without times of words only in the spans where faster-whisper's alignment of words fails.
+
+        These are found by halving. What is decoded once more may be worded otherwise: windows begin elsewhere then, and
+        without words, the next one begins where the last segment ends, and not its last word.
+        """
         try:
             return self._windows(samples, spans, language, on_second, decoding)
         except IndexError as error:
-            # faster-whisper's word alignment fails on some audio. It comes after the text, which is the same without it.
-            second = spans[0].start / SAMPLE_RATE_HZ
-            _log.warning("words could not be aligned (%s); from second %.0f on, times are by segment", error, second)
+            if len(spans) > 1:
+                half = len(spans) // 2
+                parts = (spans[:half], spans[half:])
+                return [window for part in parts for window in self._aligned(samples, part, language, on_second, decoding)]
+            first, last = spans[0].start / SAMPLE_RATE_HZ, spans[-1].end / SAMPLE_RATE_HZ
+            _log.warning("from %.0f to %.0f s, words could not be aligned (%s): times are by segment", first, last, error)
             return self._windows(samples, spans, language, on_second, {**decoding, "word_timestamps": False})
 
     def _windows(

@@ -1,29 +1,35 @@
-"""`python -m librarian_pipeline_tests.benchmarks`: a Markdown table of ratios, below 1 where the pipeline is faster."""
+"""`python -m librarian_pipeline_tests.benchmarks`: tables of ratios, below 1 where ours is faster, and of figures."""
 
 import argparse
 import sys
 from collections.abc import Callable
 
-from librarian_pipeline_tests.benchmarks import bm25, dense, transcription
-from librarian_pipeline_tests.benchmarks.measuring import Line, as_markdown
+from librarian_pipeline_tests.benchmarks import accuracy, bm25, dense, memory, transcription
+from librarian_pipeline_tests.benchmarks.measuring import Figure, Line, as_markdown, figures_as_markdown
 
-BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {module.NAME: module.run for module in (transcription, bm25, dense)}
+RATIOS: dict[str, Callable[[bool], list[Line]]] = {module.NAME: module.run for module in (transcription, bm25, dense)}
+FIGURES: dict[str, Callable[[bool], list[Figure]]] = {module.NAME: module.run for module in (accuracy, memory)}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the benchmarks and returns the exit code."""
     options = _parser().parse_args(arguments)
     lines: list[Line] = []
-    for name in options.only or BENCHMARKS:
+    figures: list[Figure] = []
+    for name in options.only or [*RATIOS, *FIGURES]:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        lines.extend(BENCHMARKS[name](options.quick))
-    print(as_markdown(lines))
+        if name in RATIOS:
+            lines.extend(RATIOS[name](options.quick))
+        else:
+            figures.extend(FIGURES[name](options.quick))
+    tables = [as_markdown(lines)] if lines else []
+    print("\n\n".join([*tables, *([figures_as_markdown(figures)] if figures else [])]))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m librarian_pipeline_tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", action="append", choices=list(BENCHMARKS), help="one benchmark; may be repeated")
+    parser.add_argument("--only", action="append", choices=[*RATIOS, *FIGURES], help="one benchmark; may be repeated")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: whether it works, not how fast")
     return parser
 

@@ -1,4 +1,4 @@
-"""Ratios of two ways to do the same, taken in turns, since the load of a machine drifts during a run."""
+"""Ratios of two ways to do the same, taken in turns, since the load of a machine drifts during a run; and plain figures."""
 
 import gc
 import statistics
@@ -39,6 +39,16 @@ class Line:
         )
 
 
+@dataclass(frozen=True)
+class Figure:
+    """A line of the table of figures that are no ratio, each with the bound that it is held against."""
+
+    benchmark: str
+    case: str
+    measured: str
+    bound: str
+
+
 def timed(function: Callable[[], Result]) -> tuple[float, Result]:
     """The seconds that a call takes, and what it returns."""
     start = time.perf_counter()
@@ -62,6 +72,13 @@ def as_markdown(lines: list[Line]) -> str:
     """The lines as a Markdown table."""
     head = "| benchmark | case | ratio (lowest-highest) | ours, ms | reference, ms | rounds |\n|---|---|---|---|---|---|"
     return "\n".join([head, *(_row(line) for line in lines)])
+
+
+def figures_as_markdown(figures: list[Figure]) -> str:
+    """The figures as a Markdown table."""
+    head = "| benchmark | case | measured | bound |\n|---|---|---|---|"
+    rows = [f"| {found.benchmark} | {found.case} | **{found.measured}** | {found.bound} |" for found in figures]
+    return "\n".join([head, *rows])
 
 
 def _figure(value: float) -> str:

@@ -48,6 +48,11 @@ def test_good_audio_and_a_good_transcript_pass_every_check() -> None:
     assert [outcome.message for outcome in outcomes(steady(12)).values() if not outcome.passed] == []
 
 
+def test_a_whole_vbr_mp3_passes_though_the_header_that_was_estimated_promises_more() -> None:
+    (outcome,) = audio_outcomes(audio_row(duration_header_ms=95_000), SETTINGS)
+    assert (outcome.passed, outcome.value) == (True, 0)
+
+
 @pytest.mark.parametrize(("decoded_ms", "passed"), [(60_000, True), (58_500, True), (57_000, False), (30_000, False)])
 def test_decoded_audio_may_miss_no_more_than_two_seconds_of_a_minute(decoded_ms: int, passed: bool) -> None:
     (outcome,) = audio_outcomes(audio_row(duration_decoded_ms=decoded_ms), SETTINGS)
@@ -108,14 +113,35 @@ def test_text_faster_than_anybody_speaks_is_told() -> None:
     assert (outcome.passed, outcome.value) == (False, 1)
 
 
+@pytest.mark.parametrize("flag", ["invented_in_silence", "repetition_loop", "compression"])
 @pytest.mark.parametrize(
-    ("left_out_s", "passed", "severity"),
-    [(0, True, Severity.WARN), (0.5, False, Severity.WARN), (3, False, Severity.ERROR)],
+    ("flagged_s", "passed", "severity"),
+    [(0.29, True, Severity.WARN), (0.5, False, Severity.WARN), (3, False, Severity.ERROR)],
 )
-def test_what_was_left_out_as_invented_warns_and_then_fails(left_out_s: float, passed: bool, severity: Severity) -> None:
-    rows = steady(12) if left_out_s == 0 else [*steady(11), segment(55, 55 + left_out_s, excluded=True)]
-    outcome = outcomes(rows)["hallucination_rate"]
+def test_what_is_invented_or_loops_warns_and_then_fails(
+    flagged_s: float, passed: bool, severity: Severity, flag: str
+) -> None:
+    outcome = outcomes([*steady(11), segment(55, 55 + flagged_s, flags=[flag])])["hallucination_rate"]
     assert (outcome.passed, outcome.severity) == (passed, severity)
+    assert outcome.value == pytest.approx(flagged_s / 60)
+
+
+def test_other_flags_are_no_invention() -> None:
+    rows = [segment(5 * i, 5 * i + 5, row["text"], flags=["too_fast", "clamped"]) for i, row in enumerate(steady(12))]
+    assert outcomes(rows)["hallucination_rate"].value == 0
+
+
+def test_invention_is_measured_against_the_speech_that_is_heard_and_without_any_against_the_transcript() -> None:
+    rows = [*steady(5), segment(25, 30, flags=["repetition_loop"])]
+    assert outcomes(rows, [(0, 20_000), (30_000, 60_000)])["hallucination_rate"].value == pytest.approx(5 / 50)
+    assert outcomes(rows, [])["hallucination_rate"].value == pytest.approx(5 / 30)
+
+
+def test_music_over_which_whisper_thanks_does_not_fail_the_run() -> None:
+    thanks = segment(10, 12, "Thank you.", flags=["invented_in_silence", "outside_speech"], excluded=True)
+    outcome = outcomes([thanks], [])["hallucination_rate"]
+    assert (outcome.passed, outcome.severity) == (False, Severity.WARN)
+    assert "the first at 00:10" in outcome.message
 
 
 def test_an_episode_in_two_languages_is_told() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from av.audio.resampler import AudioResampler
 
 from librarian_pipeline.errors import SourceError
+from librarian_pipeline.speech import mixdown
 from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, as_float
-from librarian_pipeline_tests.speech.sounds import decoded, mp3, tone, write_sound, write_tone
+from librarian_pipeline_tests.speech.sounds import decoded, mp3, tone, write_picture, write_sound, write_tone
 
 NOISE = np.random.default_rng(1).bytes(2_000)
 CLICK_S = 45.0
@@ -101,6 +103,45 @@ def test_of_two_files_joined_end_to_end_both_are_heard_and_nothing_is_called_los
     assert (audio.status, audio.status_reason, audio.bad_packets) == ("ok", None, 0)
     assert audio.duration_decoded_ms == pytest.approx(10_000, abs=150)
     assert click_s(audio.samples, 6) == pytest.approx(8, abs=0.1)
+
+
+@pytest.mark.parametrize("film_first", [False, True])
+def test_a_silent_film_among_joined_files_is_told_and_the_others_are_heard(tmp_path, film_first):
+    film = write_picture(tmp_path / "film", "mp4", "mpeg4", "yuv420p", 10).read_bytes()
+    sound = write_sound(tmp_path / "sound", with_click(5, 3, 44_100), "mp4", "aac", 44_100).read_bytes()
+    path = tmp_path / "a.mp4"
+    path.write_bytes(film + sound + film if film_first else sound + film + sound)
+    audio = decoded(path)
+    assert audio.status == "partial"
+    said = "2 (at 0.0, 5.0 s)" if film_first else "1 (at 5.0 s)"
+    assert f"of the files that were joined, {said} can't be read as audio" in (audio.status_reason or "")
+    assert audio.duration_decoded_ms == pytest.approx(5_000 if film_first else 10_000, abs=150)
+    assert click_s(audio.samples, 0 if film_first else 6) == pytest.approx(3 if film_first else 8, abs=0.1)
+
+
+@pytest.mark.parametrize("failing_call", [2, 6])
+def test_where_the_mixer_fails_silence_of_that_length_stands_and_later_times_are_right(tmp_path, monkeypatch, failing_call):
+    """The sixth call is the one that brings out the rest, at the end. No file is known on which the mixer itself fails."""
+    calls = []
+
+    class Failing:
+        def __init__(self, **options):
+            self._real = AudioResampler(**options)
+
+        def resample(self, frame):
+            calls.append(frame)
+            if len(calls) == failing_call:
+                raise av.error.InvalidDataError(1, "failed")
+            return self._real.resample(frame)
+
+    path = write_sound(tmp_path / "a.wav", with_click(4.5, 3.5, 48_000), "wav", "pcm_s16le", 48_000)
+    monkeypatch.setattr(mixdown, "AudioResampler", Failing)
+    audio = decoded(path)
+    assert len(calls) >= failing_call
+    assert audio.status == "partial"
+    assert "of damaged audio at 00:0" in (audio.status_reason or "")
+    assert audio.duration_decoded_ms == 4_500
+    assert click_s(audio.samples, 3) == pytest.approx(3.5, abs=0.05)
 
 
 def test_damage_in_the_second_of_two_joined_files_is_bridged_though_the_times_begin_anew(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from librarian_pipeline.settings import TranscriptSettings, WhisperSettings
 from librarian_pipeline.speech.transcribe import Transcriber, Transcript
 from librarian_pipeline_tests.pipeline.test_speech_quality import normalized, script
-from librarian_pipeline_tests.speech.sounds import silence
+from librarian_pipeline_tests.speech.sounds import as_int16, silence
 
 BLOCK_S = 60
 # The tolerance of a cut. Whisper decodes windows of 30 s, and after a cut they begin elsewhere: a word that it hears half
@@ -29,7 +29,8 @@ MAX_GROWTH_MB = 60
 
 @pytest.fixture(scope="module")
 def several_minutes(episodes):
-    return np.concatenate([episodes["ep01"], silence(3), episodes["ep03"], silence(1.5)])
+    # All of 16 bits: together with floats, they would become floats far beyond -1 to 1.
+    return np.concatenate([episodes["ep01"], as_int16(silence(3)), episodes["ep03"], as_int16(silence(1.5))])
 
 
 @pytest.fixture(scope="module")

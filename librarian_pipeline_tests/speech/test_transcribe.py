@@ -12,7 +12,7 @@ from faster_whisper.transcribe import Segment
 
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
 from librarian_pipeline.settings import CheckSettings, TranscriptSettings, WhisperSettings
-from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ
+from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, as_float
 from librarian_pipeline.speech.transcribe import Transcriber, recipe
 from librarian_pipeline.storage.schemas import TRANSCRIPTS
 from librarian_pipeline_tests.speech import stand_in
@@ -41,7 +41,7 @@ def test_speech_becomes_rows_of_the_transcript_table_with_its_words_in_time(tiny
 
 
 def test_times_are_those_of_the_audio_though_its_silence_was_skipped(tiny_en, spoken):
-    late = np.concatenate([np.zeros(20 * SAMPLE_RATE_HZ, np.float32), spoken])
+    late = np.concatenate([np.zeros(20 * SAMPLE_RATE_HZ, spoken.dtype), spoken])
     at_once, after_silence = (tiny_en.transcribe(samples, "ep01", "en").rows[0] for samples in (spoken, late))
     assert after_silence["start_ms"] == pytest.approx(20_000 + at_once["start_ms"], abs=600)
 
@@ -53,8 +53,9 @@ def test_the_same_samples_give_the_same_transcript(tiny_en, spoken):
 
 
 def test_16_bit_samples_give_the_same_words(tiny_en, spoken):
-    words = [row["text"] for row in tiny_en.transcribe(spoken, "ep01", "en").rows]
-    assert [row["text"] for row in tiny_en.transcribe(as_int16(spoken), "ep01", "en").rows] == words
+    assert spoken.dtype == np.int16
+    words = [row["text"] for row in tiny_en.transcribe(as_float(spoken), "ep01", "en").rows]
+    assert [row["text"] for row in tiny_en.transcribe(spoken, "ep01", "en").rows] == words
 
 
 SPEECHLESS = {
@@ -121,10 +122,25 @@ def test_words_that_cannot_be_aligned_cost_their_times_not_their_text(caplog):
     assert "words could not be aligned" in caplog.text
 
 
+def test_words_lose_their_times_only_in_the_stretch_where_they_cannot_be_aligned(caplog):
+    def fails_on_the_loud(samples: np.ndarray, word_timestamps: bool, **options: Any) -> list[Segment]:
+        if word_timestamps and np.abs(samples).max() > 0.5:
+            raise IndexError("index 7 is out of bounds")
+        return [stand_in.segment(0.1, 0.9, "The river froze.")]
+
+    sound = np.concatenate([part for level in (0.5, 0.5, 1, 0.5) for part in (drone(5) * np.float32(level), silence(4))])
+    found = stand_in.transcriber(fails_on_the_loud).transcribe(sound, "ep01", "en")
+    untimed = [row["start_ms"] for row in found.rows if "no_word_times" in row["flags"]]
+    assert len(found.rows) == 3
+    assert untimed == pytest.approx([18_100], abs=300)
+    assert caplog.text.count("could not be aligned") == 1
+
+
 def test_dropped_segments_are_counted(caplog):
     said = [stand_in.segment(1, 3, "Words."), stand_in.segment(1_000, 1_001, "Beyond."), stand_in.segment(2, 3, " ")]
     found = stand_in.transcriber(lambda samples, **options: said).transcribe(drone(5), "ep01", "en")
     assert [row["text"] for row in found.rows] == ["Words."]
+    assert found.dropped_segments == 1
     assert "ep01: dropped 1 segments" in caplog.text
 
 

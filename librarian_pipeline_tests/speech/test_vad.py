@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from librarian_pipeline.speech import vad
 from librarian_pipeline.speech.samples import Span, as_float
 from librarian_pipeline.speech.vad import FOR_WHISPER, HEARD, detect_speech, spans, speech_probabilities
-from librarian_pipeline_tests.speech.sounds import as_int16, silence
+from librarian_pipeline_tests.speech.sounds import silence
 
 PROBABILITIES = st.lists(
     st.tuples(st.sampled_from([0.0, 0.2, 0.34, 0.35, 0.4, 0.5, 0.6, 1.0]), st.integers(1, 80)), max_size=12
@@ -21,7 +21,8 @@ def by_faster_whisper(samples: np.ndarray) -> list[Span]:
 
 
 def test_pieces_give_what_faster_whisper_finds_in_the_whole(episodes):
-    samples = np.concatenate([episodes["ep01"], silence(4), episodes["ep03"], silence(2.5), episodes["ep05"][:300_000]])
+    first, second, third = (as_float(episodes[episode]) for episode in ("ep01", "ep03", "ep05"))
+    samples = np.concatenate([first, silence(4), second, silence(2.5), third[:300_000]])
     assert samples.size > 5 * vad.PIECE_WINDOWS * vad.WINDOW_SAMPLES
     assert list(detect_speech(samples).for_whisper) == by_faster_whisper(samples)
 
@@ -38,7 +39,7 @@ def test_state_goes_on_from_piece_to_piece(episodes, monkeypatch):
 
 
 def test_16_bit_samples_are_the_same_speech(episodes):
-    narrow = as_int16(episodes["ep02"])
+    narrow = episodes["ep02"]
     assert narrow.dtype == np.int16
     assert detect_speech(narrow) == detect_speech(as_float(narrow))
 
