@@ -1,7 +1,6 @@
 """Whisper through faster-whisper: the model, the languages it knows and hears, and its segments by decoding window."""
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +8,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from librarian_pipeline.errors import ModelNotFoundError
+from librarian_pipeline.machine import available_cores
 from librarian_pipeline.settings import WhisperSettings
 from librarian_pipeline.speech.samples import SAMPLE_RATE_HZ, FloatSamples, Samples, Span, gathered, stretch, total_size
 from librarian_pipeline.speech.weights import resolve_whisper
@@ -132,7 +132,7 @@ class Whisper:
                 str(folder),
                 device=settings.device,
                 compute_type=settings.compute_type,
-                cpu_threads=_available_cores(),
+                cpu_threads=available_cores(),
                 local_files_only=True,
             )
         except (RuntimeError, ValueError) as error:
@@ -153,10 +153,3 @@ def _by_window(segments: Sequence[Any], spans: Sequence[Span], word_times: bool)
         taken = stretch(spans, seek * SAMPLES_PER_FRAME, end * SAMPLES_PER_FRAME)
         found.append(Window(tuple(taken), group, word_times))
     return found
-
-
-def _available_cores() -> int:
-    """The cores that this process may use. More threads than that make Whisper several times slower."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

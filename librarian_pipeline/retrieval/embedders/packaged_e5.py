@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from librarian_pipeline.machine import available_cores
 from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors, batches
 
 BATCH_SIZE = 4
@@ -25,7 +26,7 @@ class PackagedE5:
 
         # The package asks for one thread through the environment. That is not to reach other libraries, or processes.
         threads = os.environ.get(THREADS_VARIABLE)
-        self._models = [E5(num_threads=1) for _ in range(_cores())]
+        self._models = [E5(num_threads=1) for _ in range(available_cores())]
         if threads is None:
             del os.environ[THREADS_VARIABLE]
         else:
@@ -51,7 +52,3 @@ class PackagedE5:
 
     def count_tokens(self, passage: str) -> int | None:
         return int(self._models[0].token_count(passage))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
