@@ -148,6 +148,8 @@ def _of_wave(file: BinaryIO, start: int, size: int) -> Structure:
         if block.name in (b"RIFF", b"RIFX", b"RF64", b"BW64") and data_end is not None:
             return Structure(ends_at=block.start) if _is_wave(file, block.start) else Structure()
         if data_end is not None and not _is_chunk(block, size):
+            if _begins_another_file(_read_at(file, block.start, 12)):
+                return Structure(ends_at=block.start)
             # Samples go on after the size that is stated.
             return Structure(ignores_length=True)
         if block.name == b"ds64":
@@ -165,6 +167,12 @@ def _of_wave(file: BinaryIO, start: int, size: int) -> Structure:
             if data_end > size:
                 return Structure(missing_bytes=data_end - size)
     return Structure()
+
+
+def _begins_another_file(head: bytes) -> bool:
+    """Whether a file of another format begins with these bytes; of MP3 without a tag, the mark of a frame."""
+    is_mp3_frame = len(head) > 2 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2 and head[2] & 0xF0 not in (0x00, 0xF0)
+    return head.startswith((b"ID3", b"OggS", b"fLaC")) or head[4:8] == b"ftyp" or is_mp3_frame
 
 
 def _is_chunk(block: _Block, size: int) -> bool:

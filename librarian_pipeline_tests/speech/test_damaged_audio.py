@@ -105,6 +105,16 @@ def test_of_two_files_joined_end_to_end_both_are_heard_and_nothing_is_called_los
     assert click_s(audio.samples, 6) == pytest.approx(8, abs=0.1)
 
 
+@pytest.mark.parametrize(("container", "codec"), [JOINED[name] for name in ("mp3", "flac", "ogg", "m4a") if name in JOINED])
+def test_of_a_wav_with_a_file_of_another_format_joined_on_both_are_heard(tmp_path, container, codec):
+    first = write_tone(tmp_path / "a", "wav", "pcm_s16le", 48_000, 1, 5)
+    second = write_sound(tmp_path / "b", with_click(5, 3, 48_000), container, codec, 48_000)
+    first.write_bytes(first.read_bytes() + second.read_bytes())
+    audio = decoded(first)
+    assert audio.duration_decoded_ms == pytest.approx(10_000, abs=200)
+    assert click_s(audio.samples, 6) == pytest.approx(8, abs=0.1)
+
+
 @pytest.mark.parametrize("film_first", [False, True])
 def test_a_silent_film_among_joined_files_is_told_and_the_others_are_heard(tmp_path, film_first):
     film = write_picture(tmp_path / "film", "mp4", "mpeg4", "yuv420p", 10).read_bytes()
