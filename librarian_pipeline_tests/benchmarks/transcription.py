@@ -1,9 +1,9 @@
 """Transcription through the pipeline against faster-whisper alone: the same file, weights, settings and threads."""
 
-import os
 from pathlib import Path
 from typing import Any
 
+from librarian_pipeline.machine import available_cores
 from librarian_pipeline.settings import AudioSettings, Settings, WhisperSettings
 from librarian_pipeline.speech.decode import decode
 from librarian_pipeline.speech.samples import Samples, as_float
@@ -26,7 +26,7 @@ def run(quick: bool) -> list[Line]:
     return [
         compare(
             "transcription against faster-whisper alone",
-            f"{AUDIO.name}, {settings.whisper.model}, {settings.whisper.compute_type}, {_cores()} threads",
+            f"{AUDIO.name}, {settings.whisper.model}, {settings.whisper.compute_type}, {available_cores()} threads",
             lambda: _ours(settings),
             lambda: _reference(reference, str(AUDIO), settings.whisper),
             rounds=1 if quick else 5,
@@ -40,7 +40,7 @@ def _bare_model(settings: WhisperSettings) -> Any:
     from librarian_pipeline.speech.features import StableFeatures
 
     folder, _ = resolve_whisper(settings.model)
-    options = {"device": settings.device, "compute_type": settings.compute_type, "cpu_threads": _cores()}
+    options = {"device": settings.device, "compute_type": settings.compute_type, "cpu_threads": available_cores()}
     model = WhisperModel(str(folder), local_files_only=True, **options)
     # Features of other last bits can give another text, and then there would be nothing to compare.
     model.feature_extractor = StableFeatures(model.feature_extractor)
@@ -55,7 +55,3 @@ def _reference(model: Any, audio: str | Samples, settings: WhisperSettings) -> s
     decoding = {**DECODING, "vad_filter": True}
     segments, _ = model.transcribe(audio, language=LANGUAGE, beam_size=settings.beam_size, **decoding)
     return " ".join(segment.text.strip() for segment in segments)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
