@@ -7,6 +7,7 @@ from pathlib import Path
 from librarian_pipeline.archive.layout import Archive, Discovery
 from librarian_pipeline.archive.notes import read_front_matter
 from librarian_pipeline.cache import DigestMemo
+from librarian_pipeline.checks.blocking import blocking_reason
 from librarian_pipeline.errors import ModelNotFoundError, SourceError, UsageError
 from librarian_pipeline.lineage.graph import EPISODE_ASSETS, Item, items, upstream_items
 from librarian_pipeline.lineage.outdated import World
@@ -53,7 +54,9 @@ class Workspace:
         recipes = {item: self._recipe(item, discovery) for item in about}
         sources = {item: self._sources(item, discovery, records.get(item)) for item in about}
         self._digests.save()
-        return World(tuple(discovery.episodes), recipes, sources, records, failures)
+        checks = self.settings.checks
+        blocks = {item: why for item, record in records.items() if (why := blocking_reason(record.measures, checks))}
+        return World(tuple(discovery.episodes), recipes, sources, records, failures, blocks)
 
     def _records(self, wanted: Iterable[Item]) -> dict[Item, Provenance]:
         return {item: record for item in wanted if (record := self.warehouse.committed(item.asset, item.partition))}

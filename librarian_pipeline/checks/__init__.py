@@ -1,6 +1,7 @@
 """Asset checks: what to say of an episode whose audio, transcript or passages are not as they should be."""
 
 from librarian_pipeline.checks.audio import AUDIO_CHECKS, audio_outcomes
+from librarian_pipeline.checks.blocking import BLOCKING_CHECKS
 from librarian_pipeline.checks.findings import find
 from librarian_pipeline.checks.outcome import Outcome, Severity
 from librarian_pipeline.checks.passages import EMBEDDING_CHECKS, embedding_outcomes
@@ -8,6 +9,7 @@ from librarian_pipeline.checks.transcript import TRANSCRIPT_CHECKS, transcript_o
 
 __all__ = [
     "AUDIO_CHECKS",
+    "BLOCKING_CHECKS",
     "EMBEDDING_CHECKS",
     "TRANSCRIPT_CHECKS",
     "Outcome",

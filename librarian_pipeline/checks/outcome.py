@@ -8,7 +8,7 @@ class Severity(StrEnum):
     WARN = "warn"
     """Worth a look; the episode is as good as it can be made."""
     ERROR = "error"
-    """Something is wrong that a person has to mend."""
+    """Something is wrong that a person has to mend, and nothing is derived from it until then."""
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,10 @@ def _hallucination(segments: Segments, speech: Sequence[tuple[int, int]], settin
     flagged = [segment for segment in segments if SEVERITY.keys() & set(segment["flags"])]
     spoken_s = sum(end - start for start, end in speech) / 1000 or sum(map(_seconds, segments))
     share = sum(map(_seconds, flagged)) / (spoken_s or 1)
-    # Where all of it is left out, as of an episode of music, nothing wrong is left to be found.
-    is_left = any(not segment["excluded"] for segment in segments)
-    severity = Severity.ERROR if is_left and share > settings.fail_hallucination_share else Severity.WARN
+    if all(segment["excluded"] for segment in segments):
+        # As of an episode of music: nothing wrong is left to be found, and the catalogue says that nobody speaks.
+        return Outcome(HALLUCINATION, True, "all that was transcribed is left out as invented", 0.0)
+    severity = Severity.ERROR if share > settings.fail_hallucination_share else Severity.WARN
     message = f"segments as long as {share:.1%} of the speech are invented or repeat themselves{_at(flagged)}"
     return Outcome(HALLUCINATION, share <= settings.warn_hallucination_share, message, share, severity)
 

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from librarian_pipeline.checks import BLOCKING_CHECKS
 from librarian_pipeline.defs.partitions import episodes_partitions
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.defs.step import Step, table_schema
@@ -39,7 +40,8 @@ def derived(
             owners=[OWNER],
             partitions_def=episodes_partitions if node.per_episode else None,
             check_specs=[
-                dg.AssetCheckSpec(name, asset=node.name, description=text) for name, text in (checks or {}).items()
+                dg.AssetCheckSpec(name, asset=node.name, description=text, blocking=name in BLOCKING_CHECKS)
+                for name, text in (checks or {}).items()
             ],
             metadata={"dagster/column_schema": table_schema(schema), "dagster/table_name": f"librarian.main.{node.name}"},
         )

@@ -8,7 +8,7 @@ import dagster as dg
 import pyarrow as pa
 
 from librarian_pipeline.archive.layout import EpisodeFiles
-from librarian_pipeline.checks import Outcome, Severity
+from librarian_pipeline.checks import BLOCKING_CHECKS, Outcome, Severity
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.errors import DeferredError, LibrarianError, SourceError
 from librarian_pipeline.lineage.graph import NODES, Item, upstream_items
@@ -111,7 +111,13 @@ class Step:
         """
         inputs = {**self._inputs, "file": DEFERRED} if deferred else self._inputs
         record = self.warehouse.write(
-            self.item.asset, self.item.partition, table, recipe=self._recipe, inputs=inputs, beside=beside
+            self.item.asset,
+            self.item.partition,
+            table,
+            recipe=self._recipe,
+            inputs=inputs,
+            beside=beside,
+            measures={outcome.check: outcome.value for outcome in outcomes if outcome.check in BLOCKING_CHECKS},
         )
         self._mirror([self.item.asset, *(beside or {})])
         return dg.MaterializeResult(

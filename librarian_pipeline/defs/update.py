@@ -15,6 +15,8 @@ from librarian_pipeline.lineage.planning import Batch, Planner
 from librarian_pipeline.progress import Progress
 from librarian_pipeline.workspace import Workspace
 
+# The name of the error that Dagster makes of a blocking check that failed; the class is not public.
+BLOCKED_BY_CHECK = "DagsterAssetCheckFailedError"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -78,6 +80,8 @@ def _note(batch: Batch, result: dg.ExecuteInProcessResult, workspace: Workspace,
             # Dagster turns Ctrl-C into a failed step. Nothing of it was stored, and nothing more is to be started.
             raise KeyboardInterrupt
         failed.append(item)
+        if failure.error and failure.error.cls_name == BLOCKED_BY_CHECK:
+            continue  # stored, but blocked: the catalogue's findings tell why
         described = failure.user_failure_data
         if described and DEFERRED in described.metadata:
             outcome.deferred[str(item.partition)] = described.description or DEFERRED

@@ -5,7 +5,7 @@ is there now and what each output says it was made from.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from librarian_pipeline.lineage.graph import Item, items, upstream_items
@@ -19,6 +19,8 @@ class State(StrEnum):
     STALE = "stale"
     WAITING = "waiting"
     """Something upstream is to be derived first; its output may come out equal, and then nothing is to do."""
+    BLOCKED = "blocked"
+    """A check of what it is derived from forbids it, or there is nothing to derive it from for that reason."""
     FAILED = "failed"
     """These inputs failed before and would fail again; the earlier output, if there is one, is kept."""
 
@@ -35,6 +37,8 @@ class World:
     sources: Mapping[Item, Mapping[str, str]]
     stored: Mapping[Item, Provenance]
     failures: Mapping[Item, Failure]
+    blocks: Mapping[Item, str] = field(default_factory=dict)
+    """Outputs from which nothing may be derived, and why."""
 
     def inputs(self, item: Item) -> dict[str, str]:
         """What `item` would be derived from now: sources, and the versions of the upstream outputs that exist."""
@@ -52,7 +56,7 @@ class Verdict:
     @property
     def settled(self) -> bool:
         """Nothing is to be derived here."""
-        return self.state in (State.FRESH, State.FAILED)
+        return self.state in (State.FRESH, State.FAILED, State.BLOCKED)
 
     @property
     def due(self) -> bool:
@@ -65,8 +69,21 @@ def verdicts(world: World) -> dict[Item, Verdict]:
     found: dict[Item, Verdict] = {}
     for item in items(world.episodes):
         waits_for = [other for other in upstream_items(item, world.episodes) if not found[other].settled]
-        found[item] = _judge(item, world, waits_for)
+        blocked = None if waits_for else _blocked(item, world, found)
+        found[item] = blocked or _judge(item, world, waits_for)
     return found
+
+
+def _blocked(item: Item, world: World, found: Mapping[Item, Verdict]) -> Verdict | None:
+    """Of an episode's items. The archive's assets go on with what there is of the others."""
+    if item.partition is None:
+        return None
+    for other in upstream_items(item, world.episodes):
+        if other in world.blocks:
+            return Verdict(State.BLOCKED, (f"{other}: {world.blocks[other]}",))
+        if found[other].state is State.BLOCKED and other not in world.stored:
+            return found[other]
+    return None
 
 
 def _judge(item: Item, world: World, waits_for: list[Item]) -> Verdict:

@@ -22,7 +22,8 @@ class Provenance:
     """The record inside a Parquet file.
 
     `inputs` maps each input (an asset's partition such as `chunks[ep03]`, or a source such as `file`) to its content hash.
-    `beside` maps the tables written in the same step (`rankings` beside `eval_scores`) to theirs.
+    `beside` maps the tables written in the same step (`rankings` beside `eval_scores`) to theirs. `measures` holds what
+    checks that can block measured of the output: whether it does is judged against the settings of the day.
     """
 
     asset: str
@@ -32,6 +33,7 @@ class Provenance:
     content_hash: str
     rows: int
     beside: Mapping[str, str] = field(default_factory=dict)
+    measures: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def version(self) -> str:

@@ -54,6 +54,7 @@ class Warehouse:
         recipe: Recipe,
         inputs: Mapping[str, str],
         beside: Mapping[str, pa.Table] | None = None,
+        measures: Mapping[str, float] | None = None,
     ) -> Provenance:
         """Writes an asset's output, and the tables beside it, with their provenance inside."""
         hashes: dict[str, str] = {}
@@ -61,7 +62,8 @@ class Warehouse:
             record = Provenance(name, partition, recipe, inputs, content_hash(extra), extra.num_rows)
             self._put(record, extra)
             hashes[name] = record.content_hash
-        record = Provenance(asset, partition, recipe, inputs, content_hash(table), table.num_rows, hashes)
+        content = content_hash(table)
+        record = Provenance(asset, partition, recipe, inputs, content, table.num_rows, hashes, measures or {})
         # Before the output: a writer killed in between is tried again, and leaves no output that counts as failed.
         self.clear_failure(asset, partition)
         self._put(record, table)

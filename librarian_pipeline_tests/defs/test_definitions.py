@@ -84,3 +84,9 @@ def test_the_graph_lists_each_asset_after_what_it_is_derived_from() -> None:
     for node in ASSETS:
         assert set(node.upstream) <= seen, node.name
         seen.add(node.name)
+
+
+def test_wrong_times_and_invention_block_what_is_downstream(definitions: dg.Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    blocking = {key.name for key in graph.asset_check_keys if graph.get_check_spec(key).blocking}
+    assert blocking == {"times", "hallucination_rate"}
