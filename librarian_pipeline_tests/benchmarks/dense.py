@@ -44,5 +44,7 @@ def _measure(n: int, rounds: int) -> Line:
 def _table(vectors: npt.NDArray[np.float32]) -> pa.Table:
     n, dimensions = vectors.shape
     embedding = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), dimensions)
-    columns = {"chunk_id": [f"ep:t{number:06d}" for number in range(n)], "embedding": embedding, "model": ["random"] * n}
+    ids = [f"ep:t{number:06d}" for number in range(n)]
+    counts = {"n_tokens": [100] * n, "max_tokens": [512] * n}
+    columns = {"chunk_id": ids, "embedding": embedding, "model": ["random"] * n, **counts}
     return pa.table(columns, schema=embeddings_schema(dimensions))
