@@ -4,26 +4,12 @@ from pathlib import Path
 
 import dagster as dg
 
-from librarian_pipeline.defs import archive, evaluation, indexes, passages, speech
+from librarian_pipeline.defs.assets import ASSETS, gold_labels_resolve
 from librarian_pipeline.defs.code_versions import with_code_versions
 from librarian_pipeline.defs.resources import ArchiveResource, ProgressResource, default_home, executor
 from librarian_pipeline.defs.sensors import episodes_sensor
 from librarian_pipeline.progress import Progress
 from librarian_pipeline.workspace import Workspace
-
-ASSETS = [
-    archive.audio,
-    archive.notes,
-    archive.episodes,
-    speech.transcripts,
-    passages.chunks,
-    indexes.embeddings,
-    indexes.vector_index,
-    indexes.bm25_raw_index,
-    indexes.bm25_stem_index,
-    evaluation.gold_set,
-    evaluation.eval_scores,
-]
 
 
 @dg.definitions
@@ -40,7 +26,7 @@ def definitions_for(home: Path, progress: Progress | None = None) -> dg.Definiti
     workspace = Workspace.open(home)
     return dg.Definitions(
         assets=with_code_versions(ASSETS, workspace.settings),
-        asset_checks=[evaluation.gold_labels_resolve],
+        asset_checks=[gold_labels_resolve],
         sensors=[episodes_sensor],
         resources={"archive": ArchiveResource(home=str(home)), "progress": progress or ProgressResource()},
         executor=executor(workspace.settings),

@@ -23,7 +23,7 @@ from librarian_pipeline.storage import duckdb_mirror
 from librarian_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
-    from librarian_pipeline.defs.update import Outcome
+    from librarian_pipeline.derivation.updating import Update
 
 
 def run_archive(workspace: Workspace, scope: Scope, *, prune: bool = False, debug: bool = False) -> int:
@@ -48,7 +48,7 @@ def run_archive(workspace: Workspace, scope: Scope, *, prune: bool = False, debu
         raise UsageError("another run is at work on this archive", "wait until it has ended") from error
 
 
-def _derive(workspace: Workspace, scope: Scope) -> "Outcome | None":
+def _derive(workspace: Workspace, scope: Scope) -> "Update | None":
     """What was done; None if there was nothing to do."""
     started = time.monotonic()
     world = workspace.observe()
@@ -59,10 +59,10 @@ def _derive(workspace: Workspace, scope: Scope) -> "Outcome | None":
         print_lines([f"nothing new to derive; {failed} could not be" if failed else "everything is up to date"])
         return None
     # Dagster takes seconds to import: only where there is something to do.
-    from librarian_pipeline.defs.update import bring_up_to_date
+    from librarian_pipeline.defs.update import update_through_dagster
 
     with showing_progress(_seconds_of_audio(workspace, batches)) as progress:
-        outcome = bring_up_to_date(workspace, planner, progress)
+        outcome = update_through_dagster(workspace, planner, progress)
     counts: dict[str, int] = {}
     for item in outcome.derived:
         counts[item.asset] = counts.get(item.asset, 0) + 1
@@ -90,7 +90,7 @@ def _refresh_mirror(workspace: Workspace) -> None:
         print_lines([f"warning: {error}: its tables are brought up to date by the next run"], to_stderr=True)
 
 
-def _conclude(workspace: Workspace, outcome: "Outcome | None") -> int:
+def _conclude(workspace: Workspace, outcome: "Update | None") -> int:
     """Prints the score table, then all that is not well."""
     discovery = workspace.archive.discover()
     failures = workspace.failures(discovery.episodes)
@@ -136,7 +136,7 @@ def _where_next(workspace: Workspace) -> list[str]:
     ]
 
 
-def _error_lines(outcome: "Outcome | None") -> list[str]:
+def _error_lines(outcome: "Update | None") -> list[str]:
     """A line for each unexpected error, however many items it befell."""
     if outcome is None:
         return []

@@ -26,11 +26,11 @@ MASS_DEPARTURE = 1
 class Workspace:
     """Everything that a command or an asset needs to know about the archive at `home`."""
 
-    def __init__(self, home: Path, settings: Settings) -> None:
+    def __init__(self, home: Path, settings: Settings, warehouse: Warehouse | None = None) -> None:
         self.home = home
         self.settings = settings
         self.archive = Archive(home)
-        self.warehouse = Warehouse(self.archive.warehouse_dir)
+        self.warehouse = warehouse or Warehouse(self.archive.warehouse_dir)
         self._digests = DigestMemo(self.archive.warehouse_dir / ".source_digests.json")
 
     @classmethod
@@ -158,6 +158,10 @@ class Workspace:
                 return {**language, **published}
             case _:
                 return {}
+
+    def digest(self, path: Path) -> str:
+        """The SHA-256 of a file as it is now. Raises `OSError` where it can't be read."""
+        return self._digests.sha256(path)
 
     def _sha256(self, path: Path | None) -> str:
         if path is None:

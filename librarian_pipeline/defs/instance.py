@@ -8,6 +8,10 @@ import yaml
 from dagster import DagsterRunStatus, RunsFilter
 
 COMMAND_TAG = {"librarian/command": "run"}
+ONLY_IF_DUE = {"librarian/only_if_due": "true"}
+"""Marks a run that nobody asked for by hand: what another process has derived meanwhile is left as it is."""
+FULL_TAG = {"librarian/full": "true"}
+"""Marks a run that takes nothing from a cache."""
 
 HEADER = "# Written by the Librarian pipeline; replaced when it changes.\n"
 

@@ -74,6 +74,11 @@ def verdicts(world: World) -> dict[Item, Verdict]:
     return found
 
 
+def verdict_of(item: Item, world: World) -> Verdict:
+    """The verdict on one item, taking what it is derived from as it is, whatever may be to do there."""
+    return _judge(item, world, waits_for=[])
+
+
 def _blocked(item: Item, world: World, found: Mapping[Item, Verdict]) -> Verdict | None:
     """Of an episode's items. The archive's assets go on with what there is of the others."""
     if item.partition is None:

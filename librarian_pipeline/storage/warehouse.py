@@ -6,8 +6,6 @@ commit point of the step. A source that can't be read leaves a record of the fai
 """
 
 import json
-import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,11 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from librarian_pipeline.storage import atomic
 from librarian_pipeline.storage.content import content_hash
 from librarian_pipeline.storage.provenance import PARQUET_KEY, Provenance, Recipe
 
 WHOLE = "all"
-_TEMPORARY = re.compile(r"\..+\.([0-9]{1,9})\.tmp")
+CACHE = ".cache"
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,11 @@ class Failure:
 
 
 class Warehouse:
-    """Reads and writes the tables below `root`."""
+    """Reads and writes the tables below `root`. What is dear to derive is kept in `cache_dir`, for a second time."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, cache_dir: Path | None = None) -> None:
         self.root = root
+        self.cache_dir = cache_dir or root / CACHE
 
     def path(self, table: str, partition: str | None = None) -> Path:
         return self.root / table / f"{partition or WHOLE}.parquet"
@@ -104,7 +104,8 @@ class Warehouse:
 
     def tables(self) -> list[str]:
         """The tables that have a folder."""
-        return sorted(path.name for path in self.root.iterdir() if path.is_dir()) if self.root.exists() else []
+        folders = (path for path in self.root.iterdir() if path.is_dir()) if self.root.exists() else ()
+        return sorted(path.name for path in folders if not path.name.startswith("."))
 
     def drop(self, asset: str, partition: str) -> None:
         """Forgets one partition of an asset, with the tables beside it, and its failure if it had one."""
@@ -115,11 +116,7 @@ class Warehouse:
         self.clear_failure(asset, partition)
 
     def record_failure(self, asset: str, partition: str | None, failure: Failure) -> None:
-        path = self._failure_path(asset, partition)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _temporary(path)
-        temporary.write_text(json.dumps(asdict(failure), ensure_ascii=False), encoding="utf-8")
-        temporary.replace(path)
+        atomic.write_text(json.dumps(asdict(failure), ensure_ascii=False), self._failure_path(asset, partition))
 
     def failure(self, asset: str, partition: str | None = None) -> Failure | None:
         """The last failure of an output, if nothing was written since. A damaged record is none: the step is tried again."""
@@ -136,42 +133,12 @@ class Warehouse:
 
     def sweep(self) -> None:
         """Removes what writers that are gone left half-written."""
-        for path in self.root.glob("*/.*.tmp"):
-            writer = _TEMPORARY.fullmatch(path.name)
-            if writer and int(writer[1]) != os.getpid() and not _is_running(int(writer[1])):
-                path.unlink(missing_ok=True)
+        atomic.sweep(self.root, "*/.*.tmp")
+        atomic.sweep(self.cache_dir, "*/.*.tmp")
 
     def _put(self, record: Provenance, table: pa.Table) -> None:
-        path = self.path(record.asset, record.partition)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _temporary(path)
-        pq.write_table(table.replace_schema_metadata({PARQUET_KEY: record.to_json()}), temporary, compression="zstd")
-        _flush_to_disk(temporary)
-        temporary.replace(path)
-        _flush_to_disk(path.parent)
+        stamped = table.replace_schema_metadata({PARQUET_KEY: record.to_json()})
+        atomic.write_parquet(stamped, self.path(record.asset, record.partition))
 
     def _failure_path(self, asset: str, partition: str | None) -> Path:
         return self.root / asset / f"{partition or WHOLE}.failed.json"
-
-
-def _temporary(path: Path) -> Path:
-    """In the same folder, so that the rename is atomic; hidden, and named after the writer, so that it can be swept."""
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-def _flush_to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_running(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from librarian_pipeline.errors import ModelNotFoundError
-from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors, batches
-
-BATCH_SIZE = 32
+from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors
 
 
 class SentenceTransformerEmbedder:
@@ -36,25 +34,24 @@ class SentenceTransformerEmbedder:
         self.max_tokens: int | None = self._model.max_seq_length
 
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
-        vectors: list[Vectors] = []
-        for part in batches(texts, BATCH_SIZE):
-            vectors.append(self._encode(part, self._passage_prompt))
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            vectors[row] = self._encode(text, self._passage_prompt)
             if on_progress:
-                on_progress(sum(len(done) for done in vectors), len(texts))
-        return np.vstack(vectors) if vectors else np.zeros((0, self.dimensions), dtype=np.float32)
+                on_progress(row + 1, len(texts))
+        return vectors
 
     def embed_query(self, text: str) -> Vectors:
-        vector: Vectors = self._encode([text], self._query_prompt)[0]
-        return vector
+        return self._encode(text, self._query_prompt)
 
     def count_tokens(self, passage: str) -> int | None:
         return len(self._model.tokenizer(self._passage_prompt + passage, truncation=False)["input_ids"])
 
-    def _encode(self, texts: Sequence[str], prompt: str) -> Vectors:
-        vectors = self._model.encode(
-            list(texts), prompt=prompt, batch_size=BATCH_SIZE, normalize_embeddings=True, show_progress_bar=False
-        )
-        return np.asarray(vectors, dtype=np.float32)
+    def _encode(self, text: str, prompt: str) -> Vectors:
+        """One text at a time: in a batch, the padding that its neighbours ask for changes a vector's last bits, and on a
+        CPU it costs more than the batch saves."""
+        vector = self._model.encode([text], prompt=prompt, normalize_embeddings=True, show_progress_bar=False)[0]
+        return np.asarray(vector, dtype=np.float32)
 
 
 def _saved_passage_prompt(saved: "dict[str, str | None]") -> str:

@@ -8,32 +8,25 @@ from librarian_pipeline.archive.catalogue import build_catalogue
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.archive.notes import read_notes
 from librarian_pipeline.archive.tags import chapter_sections
-from librarian_pipeline.checks import AUDIO_CHECKS, audio_outcomes, find
-from librarian_pipeline.defs.declaration import Result, derived
-from librarian_pipeline.defs.metadata import rows_as_markdown
-from librarian_pipeline.defs.step import Step
+from librarian_pipeline.checks import find
+from librarian_pipeline.derivation.step import Output, Sample, Step
 from librarian_pipeline.speech.audio_facts import DEFERRED, audio_row
-from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, EPISODES, NOTES, SPEECH_SPANS, TOKEN_COUNTS, TRANSCRIPTS
+from librarian_pipeline.storage.schemas import AUDIO, CHUNKS, NOTES, SPEECH_SPANS, TOKEN_COUNTS, TRANSCRIPTS
 
 
-@derived(AUDIO, checks=AUDIO_CHECKS)
-def audio(step: Step) -> Result:
+def audio(step: Step) -> Output:
     """Each episode's audio file: digest, codec, length as stated and as decoded, and what is wrong with it."""
     path, home = step.files.audio, step.workspace.home
     rows = [audio_row(path, step.partition, home, step.settings.audio)] if path else []
     facts = {"status": rows[0]["status"], "duration_ms": rows[0].get("duration_decoded_ms")} if rows else {}
-    deferred = facts.get("status") == DEFERRED
-    table = pa.Table.from_pylist(rows, schema=AUDIO)
-    outcomes = [outcome for row in table.to_pylist() for outcome in audio_outcomes(row, step.settings.checks)]
-    return step.store(table, metadata=facts, deferred=deferred, outcomes=outcomes)
+    return Output(pa.Table.from_pylist(rows, schema=AUDIO), facts=facts, deferred=facts.get("status") == DEFERRED)
 
 
-@derived(NOTES, "markdown")
-def notes(step: Step) -> Result:
+def notes(step: Step) -> Output:
     """The sections of each episode's notes, with their times; without any, the audio's chapters too."""
     rows = _sections(step.files)
-    sample = rows_as_markdown(rows[:5], ["heading", "start_ms", "text"])
-    return step.store(pa.Table.from_pylist(rows, schema=NOTES), metadata={"sample": sample})
+    sample = Sample(rows[:5], ["heading", "start_ms", "text"])
+    return Output(pa.Table.from_pylist(rows, schema=NOTES), facts={"sample": sample})
 
 
 def _sections(files: EpisodeFiles) -> list[dict[str, Any]]:
@@ -45,8 +38,7 @@ def _sections(files: EpisodeFiles) -> list[dict[str, Any]]:
     return [*written, *({**row, "section_idx": index} for index, row in enumerate(chapters, start=len(written)))]
 
 
-@derived(EPISODES)
-def episodes(step: Step) -> Result:
+def episodes(step: Step) -> Output:
     """The catalogue: title, date, language, length, status and findings of each episode."""
     audio_table, transcripts = step.read("audio", AUDIO), step.read("transcripts", TRANSCRIPTS)
     speech, tokens = step.read("speech_spans", SPEECH_SPANS), step.read("embeddings", TOKEN_COUNTS)
@@ -59,4 +51,4 @@ def episodes(step: Step) -> Result:
         find(audio_table, transcripts, speech, tokens, step.settings.checks),
     )
     columns = ["episode_id", "title", "language", "status", "n_chunks_notes", "n_chunks_transcript"]
-    return step.store(table, metadata={"catalogue": rows_as_markdown(table.to_pylist(), columns)})
+    return Output(table, facts={"catalogue": Sample(table.to_pylist(), columns)})

@@ -1,34 +1,44 @@
 """Speech to text: `transcripts`."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from librarian_pipeline.checks import TRANSCRIPT_CHECKS, transcript_outcomes
-from librarian_pipeline.defs.declaration import Result, derived
-from librarian_pipeline.defs.metadata import rows_as_markdown
-from librarian_pipeline.defs.step import Step
+from librarian_pipeline.derivation.step import Output, Sample, Step
 from librarian_pipeline.lineage.recipes import transcript_source
 from librarian_pipeline.speech.transcribe import Transcript
 from librarian_pipeline.speech.transcript import published_transcript, transcribe_file
+from librarian_pipeline.speech.transcript_cache import Heard, TranscriptCache
 from librarian_pipeline.speech.weights import whisper_digest
 from librarian_pipeline.storage.schemas import AUDIO, SPEECH_SPANS, TRANSCRIPTS
 
 
-@derived(TRANSCRIPTS, "whisper", checks=TRANSCRIPT_CHECKS)
-def transcripts(step: Step) -> Result:
+def transcripts(step: Step) -> Output:
     """Timed segments of what is said, by Whisper from the audio or from a published transcript."""
     source = transcript_source(step.files, step.settings)
     if source == "audio" and step.files.audio is not None:
         return _from_audio(step, step.files.audio)
     if source == "published" and step.files.published is not None:
         return _from_published(step, step.files.published)
-    return _stored(step, TRANSCRIPTS.empty_table(), SPEECH_SPANS.empty_table(), {"source": source})
+    return _output(TRANSCRIPTS.empty_table(), SPEECH_SPANS.empty_table(), {"source": source})
 
 
-def _from_audio(step: Step, path: Path) -> Result:
+def _from_audio(step: Step, path: Path) -> Output:
+    cache = TranscriptCache(step.warehouse.cache_dir / "transcripts")
+    digest = step.workspace.digest(path)
+    heard = cache.get(digest, step.recipe, step.declared_language, step.partition) if step.reuse else None
+    reused = heard is not None
+    if heard is None:
+        heard = _transcribed(step, path)
+        if step.workspace.digest(path) == digest:
+            cache.put(digest, step.recipe, step.declared_language, heard)
+    return _output(heard.segments, heard.speech, {**heard.facts, "reused": reused})
+
+
+def _transcribed(step: Step, path: Path) -> Heard:
     found = transcribe_file(
         path,
         step.partition,
@@ -38,10 +48,10 @@ def _from_audio(step: Step, path: Path) -> Result:
     )
     model = step.settings.whisper.model
     facts = {"source": "audio", "model": model, "digest": whisper_digest(model), **_facts(found.transcript)}
-    return _stored(step, found.segments, found.speech, facts)
+    return Heard(found.segments, found.speech, facts)
 
 
-def _from_published(step: Step, path: Path) -> Result:
+def _from_published(step: Step, path: Path) -> Output:
     table, counts = published_transcript(
         path,
         step.partition,
@@ -50,15 +60,12 @@ def _from_published(step: Step, path: Path) -> Result:
         step.settings.checks.max_edition_gap_s,
     )
     facts = {"source": "published", **{f"cues_{name}": n for name, n in counts.items()}}
-    return _stored(step, table, SPEECH_SPANS.empty_table(), facts)
+    return _output(table, SPEECH_SPANS.empty_table(), facts)
 
 
-def _stored(step: Step, table: pa.Table, speech: pa.Table, metadata: dict[str, Any]) -> Result:
-    sample = rows_as_markdown(table.slice(0, 5).to_pylist(), ["start_ms", "end_ms", "speaker", "text"])
-    spans = [(row["start_ms"], row["end_ms"]) for row in speech.to_pylist()]
-    audio_row = next(iter(step.read("audio", AUDIO).to_pylist()), None)
-    outcomes = transcript_outcomes(table.to_pylist(), spans, audio_row, step.settings.checks)
-    return step.store(table, beside={"speech_spans": speech}, metadata={**metadata, "sample": sample}, outcomes=outcomes)
+def _output(table: pa.Table, speech: pa.Table, facts: Mapping[str, Any]) -> Output:
+    sample = Sample(table.slice(0, 5).to_pylist(), ["start_ms", "end_ms", "speaker", "text"])
+    return Output(table, beside={"speech_spans": speech}, facts={**facts, "sample": sample})
 
 
 def _facts(transcript: Transcript) -> dict[str, Any]:
