@@ -328,13 +328,16 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens, on 127.0.0.1.")] = 3000,
     debug: Debug = False,
 ) -> None:
-    """Dagster's web UI on this archive, with its sensors running."""
-    from librarian_pipeline.defs.instance import open_instance
+    """Dagster's web UI on this archive, with its sensors and schedules running."""
+    from librarian_pipeline.defs.instance import hold_ui_lock, open_instance
     from librarian_pipeline.defs.partitions import register_episodes
+    from librarian_pipeline.defs.running import close_dead_runs
 
     workspace = _open(home)
     discovery = workspace.archive.discover()
-    with open_instance(workspace.archive.dagster_home_dir) as instance:
+    hold_ui_lock(workspace.archive.dagster_home_dir)
+    with open_instance(workspace.archive.dagster_home_dir, workspace.settings.dagster) as instance:
+        close_dead_runs(instance, of_commands=False)
         register_episodes(instance, set(discovery.episodes))
     environment = {**os.environ, "LIBRARIAN_HOME": str(workspace.home)}
     # Away from the checkout: the dagster.yaml there is for a plain `dagster dev`, and Dagster would warn of two.

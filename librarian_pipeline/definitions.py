@@ -5,9 +5,9 @@ from pathlib import Path
 import dagster as dg
 
 from librarian_pipeline.defs.assets import ASSETS, gold_labels_resolve
+from librarian_pipeline.defs.automation import automation
 from librarian_pipeline.defs.code_versions import with_code_versions
 from librarian_pipeline.defs.resources import ArchiveResource, ProgressResource, default_home, executor
-from librarian_pipeline.defs.sensors import episodes_sensor
 from librarian_pipeline.progress import Progress
 from librarian_pipeline.workspace import Workspace
 
@@ -24,10 +24,12 @@ def definitions_for(home: Path, progress: Progress | None = None) -> dg.Definiti
     Raises `UsageError` if the archive's settings are wrong.
     """
     workspace = Workspace.open(home)
+    sensors, schedules = automation(workspace.settings.dagster)
     return dg.Definitions(
         assets=with_code_versions(ASSETS, workspace.settings),
         asset_checks=[gold_labels_resolve],
-        sensors=[episodes_sensor],
+        sensors=sensors,
+        schedules=schedules,
         resources={"archive": ArchiveResource(home=str(home)), "progress": progress or ProgressResource()},
         executor=executor(workspace.settings),
     )

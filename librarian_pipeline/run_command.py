@@ -5,7 +5,8 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,21 +32,34 @@ def run_archive(workspace: Workspace, scope: Scope, *, prune: bool = False, debu
 
     `prune` takes it that episodes whose files are gone are meant to be; `debug` shows the tracebacks of failed steps.
 
-    Raises `UsageError` if another run is at work on the archive, or if most of its files are gone.
+    Waits while another run is at work on the archive. Raises `UsageError` if most of its files are gone.
     """
     if not os.access(workspace.home, os.W_OK):
         raise UsageError(f"{workspace.home} can't be written", "make it writable, to keep what is derived")
     workspace.warehouse.root.mkdir(parents=True, exist_ok=True)
+    with _run_lock(workspace):
+        workspace.tidy(prune=prune)
+        outcome = _derive(workspace, scope)
+        if debug and outcome is not None:
+            print_lines(outcome.traces.values(), to_stderr=True)
+        _refresh_mirror(workspace)
+        return _conclude(workspace, outcome)
+
+
+@contextmanager
+def _run_lock(workspace: Workspace) -> Iterator[None]:
+    """One command at a time: a second one waits for the first, and then does what is left. The lock of a process that was
+    killed is free."""
+    lock = FileLock(workspace.run_lock_path)
     try:
-        with FileLock(workspace.warehouse.root / ".run.lock").acquire(blocking=False):
-            workspace.tidy(prune=prune)
-            outcome = _derive(workspace, scope)
-            if debug and outcome is not None:
-                print_lines(outcome.traces.values(), to_stderr=True)
-            _refresh_mirror(workspace)
-            return _conclude(workspace, outcome)
-    except Timeout as error:
-        raise UsageError("another run is at work on this archive", "wait until it has ended") from error
+        lock.acquire(blocking=False)
+    except Timeout:
+        print_lines(["another run is at work on this archive: waiting until it has ended (Ctrl-C gives up)"], to_stderr=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _derive(workspace: Workspace, scope: Scope) -> "Update | None":

@@ -134,9 +134,14 @@ class EvaluationSettings(_Section):
 
 
 class DagsterSettings(_Section):
-    """How Dagster runs the steps of the runs that its UI starts; `librarian run` takes one after the other."""
+    """How Dagster runs what its UI and its daemon start; `librarian run` takes one step after the other."""
 
     executor: Literal["in_process", "multiprocess"] = "in_process"
+    max_concurrent_runs: int = Field(2, ge=1, le=64)
+    sensor_interval_s: int = Field(30, ge=1, description="between two looks at the archive's files")
+    reeval_at: str = Field(
+        "03:00", pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="when, each day, the index is measured anew (UTC)"
+    )
 
 
 class Settings(BaseSettings):

@@ -38,6 +38,11 @@ class Workspace:
         """Raises `UsageError` if the settings are wrong."""
         return cls(home, load_settings(home))
 
+    @property
+    def run_lock_path(self) -> Path:
+        """Held by a `librarian run` while it is at work."""
+        return self.warehouse.root / ".run.lock"
+
     def observe(self, discovery: Discovery | None = None) -> World:
         """Recipes, sources and stored provenance as they are now: what `lineage.outdated` judges."""
         discovery = discovery or self.archive.discover()

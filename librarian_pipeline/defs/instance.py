@@ -1,11 +1,15 @@
 """Dagster's own storage, inside the archive: `dagster_home/`."""
 
+import fcntl
 import os
 from pathlib import Path
 
 import dagster as dg
 import yaml
-from dagster import DagsterRunStatus, RunsFilter
+from filelock import FileLock
+
+from librarian_pipeline.errors import UsageError
+from librarian_pipeline.settings import DagsterSettings
 
 COMMAND_TAG = {"librarian/command": "run"}
 ONLY_IF_DUE = {"librarian/only_if_due": "true"}
@@ -16,15 +20,21 @@ FULL_TAG = {"librarian/full": "true"}
 HEADER = "# Written by the Librarian pipeline; replaced when it changes.\n"
 
 
-def open_instance(folder: Path) -> dg.DagsterInstance:
+def open_instance(folder: Path, settings: DagsterSettings) -> dg.DagsterInstance:
     """The instance in `folder`, made if it isn't there yet."""
-    write_config(folder)
-    os.environ["DAGSTER_HOME"] = str(folder)
-    return dg.DagsterInstance.from_config(str(folder))
-
-
-def write_config(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    os.environ["DAGSTER_HOME"] = str(folder)
+    # Two processes that make the tables of one new folder at once would trip over each other.
+    with FileLock(folder / ".making.lock"):
+        _write_config(folder, settings)
+        instance = dg.DagsterInstance.from_config(str(folder))
+        instance.get_dynamic_partitions("")  # reaches the storages, which make their tables at the first use
+        instance.get_runs_count()
+        instance.schedule_storage.all_instigator_state() if instance.schedule_storage else None
+    return instance
+
+
+def _write_config(folder: Path, settings: DagsterSettings) -> None:
     config = {
         "telemetry": {"enabled": False},
         "event_log_storage": {  # one file rather than one a run
@@ -32,15 +42,22 @@ def write_config(folder: Path) -> None:
             "class": "ConsolidatedSqliteEventLogStorage",
             "config": {"base_dir": str(folder / "history")},
         },
-        "concurrency": {"runs": {"max_concurrent_runs": 2}},
+        "concurrency": {"runs": {"max_concurrent_runs": settings.max_concurrent_runs}},
     }
     path, text = folder / "dagster.yaml", HEADER + yaml.safe_dump(config, allow_unicode=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
 
-def close_dead_runs(instance: dg.DagsterInstance) -> None:
-    """Marks the runs of a command that was killed as canceled. Call it only while no other command is running."""
-    unfinished = [DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED]
-    for run in instance.get_runs(filters=RunsFilter(tags=COMMAND_TAG, statuses=unfinished)):
-        instance.report_run_canceled(run, message="The command that started this run ended before it did.")
+def hold_ui_lock(folder: Path) -> None:
+    """Taken by the UI of an archive, and kept by the program that this process becomes until that ends.
+
+    Raises `UsageError` if another UI holds it: two daemons on one archive would start everything twice.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / ".ui.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise UsageError("the UI of this archive is running already", "use that one, or end it first") from error
+    os.set_inheritable(descriptor, True)

@@ -7,8 +7,9 @@ from dagster_shared.error import SerializableErrorInfo
 
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.defs.declaration import DEFERRED, IS_NEW
-from librarian_pipeline.defs.instance import COMMAND_TAG, FULL_TAG, ONLY_IF_DUE, close_dead_runs, open_instance
+from librarian_pipeline.defs.instance import COMMAND_TAG, FULL_TAG, ONLY_IF_DUE, open_instance
 from librarian_pipeline.defs.partitions import register_episodes
+from librarian_pipeline.defs.running import close_dead_runs
 from librarian_pipeline.derivation.updating import RunBatch, Update, bring_up_to_date
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.planning import Batch, Planner
@@ -23,8 +24,8 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 def update_through_dagster(workspace: Workspace, planner: Planner, progress: Progress) -> Update:
     """Derives what is due. The caller holds the archive's run lock."""
     tags = {**COMMAND_TAG, **(FULL_TAG if planner.scope.full else ONLY_IF_DUE)}
-    with open_instance(workspace.archive.dagster_home_dir) as instance:
-        close_dead_runs(instance)
+    with open_instance(workspace.archive.dagster_home_dir, workspace.settings.dagster) as instance:
+        close_dead_runs(instance, of_commands=True)
         run_batch = _in_dagster(workspace, instance, progress, tags)
         return bring_up_to_date(workspace, planner, progress, run_batch, lambda ids: register_episodes(instance, ids))
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from librarian_pipeline.defs.sensors import episodes_sensor
 from mutagen.id3 import CHAP, ID3, TIT2
 
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.defs.partitions import register_episodes
 from librarian_pipeline.defs.resources import ArchiveResource
-from librarian_pipeline.defs.sensors import episodes_sensor
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import copy_sources
 from librarian_pipeline_tests.speech.sounds import SPOKEN

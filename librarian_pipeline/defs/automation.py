@@ -1,0 +1,92 @@
+"""What keeps an archive up to date while the UI's daemon runs.
+
+Everything here asks the same pure function as the command, `lineage.outdated`, and looks at levels, not at events: a change
+made while the daemon was down, or during a run, is found by the next tick. Dagster's own automation conditions are not used:
+the stock ones miss such changes, and one of our own would try a failing step again at every tick.
+"""
+
+import json
+import time
+
+import dagster as dg
+
+from librarian_pipeline.defs.partitions import episodes_partitions, partition_requests
+from librarian_pipeline.defs.resources import ArchiveResource
+from librarian_pipeline.defs.run_requests import due_requests
+from librarian_pipeline.defs.running import close_idle_runs, runs_at_work
+from librarian_pipeline.errors import UsageError
+from librarian_pipeline.settings import DagsterSettings
+from librarian_pipeline.workspace import Workspace
+
+EVERY_HOUR = "17 * * * *"
+
+
+def automation(settings: DagsterSettings) -> tuple[list[dg.SensorDefinition], list[dg.ScheduleDefinition]]:
+    """The sensors and schedules of an archive, all of them running from the first tick."""
+    return [_episodes_sensor(settings)], [_reconcile_schedule(), _reeval_schedule(settings)]
+
+
+def _episodes_sensor(settings: DagsterSettings) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="episodes",
+        target=dg.AssetSelection.all(),
+        minimum_interval_seconds=settings.sensor_interval_s,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Adds, derives again and removes episodes as their files do.",
+    )
+    def episodes(context: dg.SensorEvaluationContext, archive: ArchiveResource) -> dg.SensorResult:
+        workspace = archive.open()
+        idle_since = close_idle_runs(context.instance, workspace.warehouse, json.loads(context.cursor or "{}"), time.time())
+        try:
+            workspace.tidy(prune=False)
+        except UsageError as error:  # most files are gone: perhaps a disk isn't mounted
+            return dg.SensorResult(skip_reason=str(error), cursor=json.dumps(idle_since))
+        requests = due_requests(workspace, runs_at_work(context.instance), context.instance)
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else _nothing_to_do(workspace),
+            dynamic_partitions_requests=partition_requests(context.instance, set(workspace.archive.discover().episodes)),
+            cursor=json.dumps(idle_since),
+        )
+
+    return episodes
+
+
+def _reconcile_schedule() -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name="reconcile",
+        target=dg.AssetSelection.all(),
+        cron_schedule=EVERY_HOUR,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Derives whatever is out of date, should the sensor have been switched off.",
+    )
+    def reconcile(context: dg.ScheduleEvaluationContext, archive: ArchiveResource) -> list[dg.RunRequest] | dg.SkipReason:
+        workspace = archive.open()
+        known = set(context.instance.get_dynamic_partitions(str(episodes_partitions.name)))
+        requests = due_requests(workspace, runs_at_work(context.instance), context.instance)
+        # A partition that isn't there yet can't be run: the sensor adds it, and the next hour comes.
+        return [r for r in requests if r.partition_key is None or r.partition_key in known] or _nothing_to_do(workspace)
+
+    return reconcile
+
+
+def _reeval_schedule(settings: DagsterSettings) -> dg.ScheduleDefinition:
+    hour, minute = settings.reeval_at.split(":")
+
+    @dg.schedule(
+        name="nightly_reeval",
+        target=dg.AssetSelection.assets("eval_scores"),
+        cron_schedule=f"{int(minute)} {int(hour)} * * *",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Measures the index anew, changed or not: it must give the same figures.",
+    )
+    def nightly_reeval(archive: ArchiveResource) -> dg.RunRequest | dg.SkipReason:
+        if archive.open().warehouse.committed("eval_scores") is None:
+            return dg.SkipReason("nothing has been measured yet")
+        return dg.RunRequest(asset_selection=[dg.AssetKey("eval_scores")])
+
+    return nightly_reeval
+
+
+def _nothing_to_do(workspace: Workspace) -> dg.SkipReason:
+    return dg.SkipReason(f"nothing to start; `librarian status --home {workspace.home}` tells what is out of date, and why")
