@@ -56,11 +56,18 @@ class Derived:
 
 
 def derive(
-    workspace: Workspace, item: Item, progress: Progress, *, only_if_due: bool = False, reuse: bool = True
+    workspace: Workspace,
+    item: Item,
+    progress: Progress,
+    *,
+    only_if_due: bool = False,
+    reuse: bool = True,
+    mirror: bool = False,
 ) -> Derived:
     """Derives the item and stores what comes of it. Other processes that want the same item wait meanwhile.
 
     With `only_if_due`, nothing is done where the item is not out of date. Without `reuse`, nothing is taken from a cache.
+    `mirror` brings the output's tables in DuckDB up to date as well: who derives many does that once, at the end.
     Raises `LibrarianError`: a `SourceError` is put on record, so that it isn't tried again until the file changes.
     """
     with item_lock(workspace.warehouse, item):
@@ -69,7 +76,7 @@ def derive(
             if only_if_due and not step.verdict.due:
                 return _as_stored(step)
             try:
-                return _derive(step)
+                return _derive(step, mirror=mirror)
             except DeferredError:
                 raise
             except Exception as error:
@@ -82,13 +89,14 @@ def derive(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _derive(step: Step) -> Derived:
+def _derive(step: Step, *, mirror: bool) -> Derived:
     # Of an earlier attempt: whatever becomes of this one, that is not what happened to it.
     step.warehouse.clear_failure(step.item.asset, step.item.partition)
     output = BODIES[step.item.asset](step)
     outcomes = outcomes_of(step, output.table, output.beside)
     record = step.store(output, outcomes)
-    _mirror(step, [step.item.asset, *output.beside])
+    if mirror:
+        _mirror(step, [step.item.asset, *output.beside])
     return Derived(record, True, output.table.schema, output.facts, outcomes)
 
 

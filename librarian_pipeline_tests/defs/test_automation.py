@@ -193,7 +193,7 @@ def test_an_attempt_that_failed_is_made_again_after_a_pause_and_at_once_after_a_
     with monkeypatch.context() as later:  # the second pause is twice as long
         later.setattr(run_requests.time, "time", lambda: now + run_requests.FIRST_PAUSE_S + 20)
         assert due_requests(workspace, [], instance) == []
-        later.setattr(run_requests.time, "time", lambda: now + 3 * run_requests.FIRST_PAUSE_S)
+        later.setattr(run_requests.time, "time", lambda: now + 4 * run_requests.FIRST_PAUSE_S)
         assert due_requests(workspace, [], instance) != []
     add_notes(home, "one", "Something else again.")
     assert Item("notes", "one") in daemon.settle()
