@@ -1,6 +1,8 @@
 """Which passages a person means: one by its id, or those at a moment of an episode."""
 
 import difflib
+import heapq
+import itertools
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -35,7 +37,7 @@ def locate(warehouse: Warehouse, asked: str) -> list[Row]:
     rows = _rows_of(warehouse, episode, known)
     found = [row for row in rows if row["chunk_id"] == asked.strip()]
     if not found:
-        raise UsageError(f"{episode} has no passage {asked!r}", nearest(asked, [row["chunk_id"] for row in rows]))
+        raise UsageError(f"{episode} has no passage {asked!r}", _ranges(rows))
     return found
 
 
@@ -61,7 +63,7 @@ def _at_moment(rows: Sequence[Row], episode: str, time: str) -> list[Row]:
         return found
     message = f"{episode} has no passage at {time}"
     if not timed:
-        raise UsageError(message, f"none of its passages has a time: {nearest(episode, [row['chunk_id'] for row in rows])}")
+        raise UsageError(message, f"none of its passages has a time; {_ranges(rows)}")
     closest = min(timed, key=lambda row: max(row["start_ms"] - moment_ms, moment_ms - _end_ms(row)))
     raise UsageError(message, f"the nearest is {closest['chunk_id']} at {format_timecode(closest['start_ms'])}")
 
@@ -71,5 +73,19 @@ def _end_ms(row: Row) -> int:
     return int(max(row["end_ms"] or 0, row["start_ms"] + 1))
 
 
+def _ranges(rows: Iterable[Row]) -> str:
+    """`it has ep03:n000 to ep03:n005, ep03:t000 to ep03:t003`."""
+    by_layer = itertools.groupby((row["chunk_id"] for row in rows), key=lambda chunk_id: chunk_id.rpartition(":")[2][0])
+    layers = [list(group) for _, group in by_layer]
+    return f"it has {', '.join(ids[0] if len(ids) == 1 else f'{ids[0]} to {ids[-1]}' for ids in layers)}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    return f"did you mean {' or '.join(difflib.get_close_matches(name, known, n=3, cutoff=0.0))}?"
+    """The three that are most like a name; of those that are equally like it, the first."""
+    likeness = difflib.SequenceMatcher(b=name)
+
+    def unlikeness(other: str) -> tuple[float, str]:
+        likeness.set_seq1(other)
+        return -likeness.ratio(), other
+
+    return f"did you mean {' or '.join(heapq.nsmallest(3, known, key=unlikeness))}?"
