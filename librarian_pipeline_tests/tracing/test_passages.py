@@ -29,16 +29,22 @@ def states(trace: Trace) -> dict[str, str]:
     return {output.item: output.state for output in trace.outputs}
 
 
+@pytest.fixture(scope="module")
+def traces(archive: Workspace, chunks: list[dict[str, Any]]) -> dict[str, Trace]:
+    """Of every passage of the archive."""
+    return {row["chunk_id"]: trace_passages(archive, row["chunk_id"]) for row in chunks}
+
+
 # What every passage leads to
 
 
 def test_every_spoken_passage_leads_to_segments_that_hold_its_words_and_bound_its_times(
-    archive: Workspace, chunks: list[dict[str, Any]]
+    traces: dict[str, Trace], chunks: list[dict[str, Any]]
 ) -> None:
     spoken = [row for row in chunks if row["layer"] == "transcript"]
     assert len(spoken) > 10
     for row in spoken:
-        passage = traced(archive, row["chunk_id"])
+        [passage] = traces[row["chunk_id"]].passages
         said = [word for segment in passage.segments for word in segment.text.split()]
         assert set(row["text"].split()) <= set(said), row["chunk_id"]
         assert min(segment.start_ms for segment in passage.segments) <= row["start_ms"]
@@ -49,12 +55,12 @@ def test_every_spoken_passage_leads_to_segments_that_hold_its_words_and_bound_it
 
 
 def test_every_passage_of_notes_leads_to_the_section_that_holds_its_words(
-    archive: Workspace, chunks: list[dict[str, Any]]
+    archive: Workspace, traces: dict[str, Trace], chunks: list[dict[str, Any]]
 ) -> None:
     written = [row for row in chunks if row["layer"] == "notes"]
     assert len(written) > 10
     for row in written:
-        section = traced(archive, row["chunk_id"]).section
+        section = traces[row["chunk_id"]].passages[0].section
         assert section is not None
         stored = archive.warehouse.read("notes", row["episode_id"]).to_pylist()[section.section_idx]
         assert row["text"] in " ".join((stored["text"] or stored["heading"]).split())
@@ -62,10 +68,10 @@ def test_every_passage_of_notes_leads_to_the_section_that_holds_its_words(
 
 
 def test_every_passage_names_the_versions_recipes_and_rows_that_are_stored(
-    archive: Workspace, chunks: list[dict[str, Any]]
+    archive: Workspace, traces: dict[str, Trace], chunks: list[dict[str, Any]]
 ) -> None:
     for row in chunks:
-        trace = trace_passages(archive, row["chunk_id"])
+        trace = traces[row["chunk_id"]]
         assert [output.item for output in trace.outputs] == [name.format(row["episode_id"]) for name in ON_THE_WAY]
         for output in trace.outputs:
             asset, _, partition = output.item.rstrip("]").partition("[")
@@ -89,10 +95,12 @@ def test_the_inputs_on_the_way_are_the_versions_of_the_outputs_before(archive: W
     assert set(seen) == {f"{asset}[ep06]" for asset in ("audio", "notes", "transcripts", "chunks", "embeddings")}
 
 
-def test_every_passage_tells_how_it_is_indexed(archive: Workspace, chunks: list[dict[str, Any]]) -> None:
+def test_every_passage_tells_how_it_is_indexed(
+    archive: Workspace, traces: dict[str, Trace], chunks: list[dict[str, Any]]
+) -> None:
     postings = archive.warehouse.read("bm25_raw_index").to_pylist()
     for row in chunks:
-        indexed = traced(archive, row["chunk_id"]).indexed
+        indexed = traces[row["chunk_id"]].passages[0].indexed
         assert indexed.bm25_raw_terms == sum(entry["tf"] for entry in postings if entry["chunk_id"] == row["chunk_id"])
         assert indexed.bm25_stem_terms == indexed.bm25_raw_terms
         assert indexed.normalizer == "simplemma"
