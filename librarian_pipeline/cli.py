@@ -261,7 +261,7 @@ def trace(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Where a passage, or the ranks of a gold query, come from: segments, audio, recipes and versions."""
+    """Leads a passage or a gold query back to its audio, recipes and versions."""
     from dataclasses import asdict
 
     from librarian_pipeline.console import print_lines

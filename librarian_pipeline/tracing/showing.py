@@ -147,7 +147,7 @@ def _output_lines(output: OutputTrace) -> Iterator[str]:
     yield f"  {output.item}  version {_short(output.version)}, {rows}, {state}"
     yield f"    recipe {output.recipe_fingerprint}: {_recipe(output.recipe)}"
     inputs = [f"{i.name} {_short(i.version)}{'' if i.is_current else ' (changed since)'}" for i in output.inputs]
-    others = [f"{output.n_other_inputs} others"] if output.n_other_inputs else []
+    others = [f"{output.n_other_inputs} of other episodes"] if output.n_other_inputs else []
     yield f"    from {', '.join([*inputs, *others]) or 'nothing'}"
 
 

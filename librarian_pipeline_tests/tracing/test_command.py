@@ -44,7 +44,7 @@ def test_a_passage_is_told_from_its_text_to_its_file(archive: Workspace) -> None
         "transcripts[ep03]  version ",
         "(base), onnxruntime",
         "from chunks[ep03] ",
-        ", 4 others",
+        ", 4 of other episodes",
     ):
         assert said in result.stdout, said
 
