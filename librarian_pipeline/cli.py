@@ -261,7 +261,7 @@ def trace(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Leads a passage or a gold query back to its audio, recipes and versions."""
+    """Where a passage, or the ranks of a gold query, come from."""
     from dataclasses import asdict
 
     from librarian_pipeline.console import print_lines
