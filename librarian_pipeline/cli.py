@@ -252,6 +252,39 @@ def search(
 
 
 @app.command()
+def trace(
+    asked: Annotated[
+        str | None, typer.Argument(metavar="CHUNK_ID", help="A passage (ep03:t004), or a moment (ep03@08:03).")
+    ] = None,
+    query: Annotated[str | None, typer.Option(metavar="ID", help="A query of the gold set instead.")] = None,
+    home: Home = DEFAULT_HOME,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Where a passage, or the ranks of a gold query, come from."""
+    from dataclasses import asdict
+
+    from librarian_pipeline.console import print_lines
+    from librarian_pipeline.tracing.showing import lines_of
+    from librarian_pipeline.tracing.trace import trace_gold_query, trace_passages
+
+    workspace = _open(home)
+    _known_episodes(workspace, None)
+    if asked is not None and query is None:
+        found = trace_passages(workspace, asked)
+    elif query is not None and asked is None:
+        found = trace_gold_query(workspace, query)
+    else:
+        raise UsageError("trace takes a passage or a query", "name one: `librarian trace ep03:t004`, or --query q017")
+    if as_json:
+        _print_json(asdict(found))
+    else:
+        print_lines(lines_of(found))
+    if not found.is_current:
+        print_lines(["note: the archive has changed since; `librarian run` brings it up to date"], to_stderr=True)
+
+
+@app.command()
 def episodes(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = False) -> None:
     """The catalogue."""
     from librarian_pipeline.archive.timecodes import format_timecode

@@ -32,3 +32,8 @@ def format_timecode(ms: int) -> str:
     minutes, seconds = divmod(ms // MS_PER_SECOND, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+
+
+def format_exact(ms: int) -> str:
+    """`08:03.250`: with the parts of the second. Raises `ValueError` for a negative time."""
+    return f"{format_timecode(ms)}.{ms % MS_PER_SECOND:03}"

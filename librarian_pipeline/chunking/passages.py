@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,19 +124,23 @@ def _transcript_rows(
 
 
 def _notes_rows(episode_id: str, sections: list[dict[str, Any]], settings: ChunkSettings) -> Iterator[dict[str, Any]]:
-    idx = 0
+    for idx, (section, text) in enumerate(section_parts(sections, settings.notes_max_words)):
+        yield _row(
+            episode_id,
+            "notes",
+            idx,
+            text=text,
+            language=section["language"],
+            heading=section["heading"],
+            start_ms=section["start_ms"],
+        )
+
+
+def section_parts(sections: Iterable[dict[str, Any]], max_words: int) -> Iterator[tuple[dict[str, Any], str]]:
+    """The passages of notes in their order, each as its section and its text."""
     for section in sections:
-        for text in split_text(section["text"] or section["heading"] or "", settings.notes_max_words):
-            yield _row(
-                episode_id,
-                "notes",
-                idx,
-                text=text,
-                language=section["language"],
-                heading=section["heading"],
-                start_ms=section["start_ms"],
-            )
-            idx += 1
+        for text in split_text(section["text"] or section["heading"] or "", max_words):
+            yield section, text
 
 
 def _row(episode_id: str, layer: str, idx: int, *, text: str, heading: str | None = None, **columns: Any) -> dict[str, Any]:

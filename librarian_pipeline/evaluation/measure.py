@@ -1,5 +1,6 @@
 """The evaluation over a warehouse: what the `eval_scores` asset, the command line and the tests share."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -69,5 +70,10 @@ def lost_labels(warehouse: Warehouse, gold: pa.Table | None = None) -> list[str]
 def stored_score_table(warehouse: Warehouse) -> ScoreTable:
     """The figures as they were measured. Raises `UsageError` if nothing has been measured yet."""
     if warehouse.committed("eval_scores") is None:
-        raise UsageError("nothing has been measured yet", f"run `librarian run --home {warehouse.root.parent}`")
+        raise nothing_measured(warehouse)
     return ScoreTable.of(warehouse.read("eval_scores"), warehouse.read("eval_corpus"))
+
+
+def nothing_measured(warehouse: Warehouse) -> UsageError:
+    home = shlex.quote(str(warehouse.root.parent))
+    return UsageError("nothing has been measured yet", f"run `librarian run --home {home}`")

@@ -1,4 +1,4 @@
-"""Which columns each column is made from: what Dagster shows as column lineage, and what `librarian trace` follows.
+"""Which columns each column is made from: what Dagster shows as column lineage.
 
 A column that isn't named comes from the archive's files or from the step itself.
 """

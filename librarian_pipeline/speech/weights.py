@@ -85,6 +85,11 @@ def whisper_digest(model: str) -> str:
     return _folder_digest(_folder(model) if _is_folder(model) else _hub_folder(model))
 
 
+def packaged_name(digest: str) -> str | None:
+    """The name of the packaged weights with this digest; None for others."""
+    return next((name for name, package in PACKAGED.items() if package.digest == digest), None)
+
+
 def resolve_whisper(model: str) -> tuple[Path, WhisperWeights]:
     """The folder to load a model from, its digest checked, and what it is. Raises `ModelNotFoundError`."""
     if model in PACKAGED:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from librarian_pipeline.archive.timecodes import MAX_MS, format_timecode, parse_timecode
+from librarian_pipeline.archive.timecodes import MAX_MS, format_exact, format_timecode, parse_timecode
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,11 @@ def test_a_written_time_reads_back_as_the_second_it_lies_in(ms: int) -> None:
 @given(st.integers(0, MAX_MS), st.sampled_from(".,"))
 def test_milliseconds_are_read_exactly(ms: int, mark: str) -> None:
     assert parse_timecode(f"{format_timecode(ms)}{mark}{ms % 1_000:03}") == ms
+
+
+@given(st.integers(0, MAX_MS))
+def test_an_exact_time_reads_back_as_it_was(ms: int) -> None:
+    assert parse_timecode(format_exact(ms)) == ms
 
 
 @given(st.text(alphabet="0123456789:., -", max_size=14))
