@@ -107,7 +107,7 @@ def _refresh_mirror(workspace: Workspace) -> None:
 def _conclude(workspace: Workspace, outcome: "Update | None") -> int:
     """Prints the score table, then all that is not well."""
     discovery = workspace.archive.discover()
-    failures = workspace.failures(discovery.episodes)
+    failures = workspace.failures(discovery.episodes, discovery)
     lost: list[str] = []
     if workspace.warehouse.committed("eval_scores") is not None:
         print_score_table(stored_score_table(workspace.warehouse))

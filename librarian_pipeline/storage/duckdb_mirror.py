@@ -137,13 +137,11 @@ def _stored(warehouse: Warehouse, table: str) -> dict[str, str]:
 
     While a model is being switched, files of two vector sizes stand side by side, and one table can't hold both.
     """
-    records = {name: record for name in warehouse.partitions(table) if (record := warehouse.provenance(table, name))}
-    if not records:
+    files = {name: file for name in warehouse.partitions(table) if (file := warehouse.stored_file(table, name))}
+    if not files:
         return {}
-    paths = {partition: warehouse.path(table, partition) for partition in records}
-    schemas = {partition: pq.read_schema(path).remove_metadata() for partition, path in paths.items()}
-    latest = max(paths, key=lambda partition: paths[partition].stat().st_mtime_ns)
-    return {name: record.content_hash for name, record in records.items() if schemas[name].equals(schemas[latest])}
+    latest = max(files.values(), key=lambda file: file.changed_ns)
+    return {name: file.record.content_hash for name, file in files.items() if file.columns == latest.columns}
 
 
 def _all_tables(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> list[str]:
