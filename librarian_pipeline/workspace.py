@@ -19,6 +19,7 @@ from librarian_pipeline.storage.warehouse import WHOLE, Failure, Warehouse
 ABSENT = "absent"
 UNDECLARED = "undeclared"
 UNREADABLE = "unreadable"
+KINDS_OF_FILES = ("audio", "notes", "published")
 MASS_DEPARTURE = 1
 """More files of one kind than this, and more than half of them, don't go unnoticed."""
 
@@ -47,7 +48,9 @@ class Workspace:
         """Recipes, sources and stored provenance as they are now: what `lineage.outdated` judges."""
         discovery = discovery or self.archive.discover()
         everything = items(discovery.episodes)
-        return self._observe(discovery, about=everything, stored=everything)
+        world = self._observe(discovery, about=everything, stored=everything)
+        self.warehouse.memo.save()
+        return world
 
     def observe_item(self, item: Item, discovery: Discovery) -> World:
         """The same, as far as it concerns one item: its recipe and sources, and what it is derived from.
@@ -57,17 +60,12 @@ class Workspace:
         return self._observe(discovery, about=[item], stored=[item, *upstream_items(item, discovery.episodes)])
 
     def _observe(self, discovery: Discovery, about: list[Item], stored: list[Item]) -> World:
-        of_the_archive = any(item.partition is None for item in about)
-        if of_the_archive:
-            self.warehouse.memo.load()
         records = self._records(stored)
         failures = self._failures_on_record(about)
         recipes = self._recipes(about, discovery)
         headers = _Headers()
         sources = {item: self._sources(item, discovery, records.get(item), headers) for item in about}
         self._digests.save()
-        if of_the_archive:
-            self.warehouse.memo.save()
         checks = self.settings.checks
         blocks = {item: why for item, record in records.items() if (why := blocking_reason(record.measures, checks))}
         return World(tuple(discovery.episodes), recipes, sources, records, failures, blocks)
@@ -142,11 +140,11 @@ class Workspace:
 
     def _recipes(self, wanted: Iterable[Item], discovery: Discovery) -> dict[Item, Recipe]:
         """The items' recipes. Those of an asset differ only with the kinds of files that an episode has."""
-        worked_out: dict[tuple[str, bool, bool, bool], Recipe] = {}
+        worked_out: dict[tuple[str, ...], Recipe] = {}
         found: dict[Item, Recipe] = {}
         for item in wanted:
             files = discovery.episodes[item.partition] if item.partition is not None else None
-            key = (item.asset, *(_has(files, kind) for kind in ("audio", "notes", "published")))
+            key = (item.asset, *(kind for kind in KINDS_OF_FILES if _has(files, kind)))
             if key not in worked_out:
                 worked_out[key] = self._recipe(item.asset, files)
             found[item] = worked_out[key]

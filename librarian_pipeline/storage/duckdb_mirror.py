@@ -119,9 +119,7 @@ def _connect(path: Path, patience_s: float) -> duckdb.DuckDBPyConnection:
             time.sleep(0.1)
 
 
-def _replace(
-    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str, partitions: Sequence[str]
-) -> None:
+def _replace(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str, partitions: Sequence[str]) -> None:
     """Makes the rows of these partitions those of their files. The next refresh sees to what another process is at."""
     records = {name: record for name in partitions if (record := warehouse.provenance(table, name))}
     tables = {name: warehouse.read(table, name).replace_schema_metadata() for name in records}

@@ -25,6 +25,9 @@ from librarian_pipeline.storage.provenance import PARQUET_KEY, Provenance
 WORTH_SAVING = 20
 """One part in so many is to be new before all is written again: until then, reading those few anew takes less time."""
 
+FEW = 50
+"""Files whose footers are read before it is worth the time to ask what earlier processes remembered."""
+
 FileState = tuple[int, int, int, int]
 """Inode, size, and the times (ns) of the last change of the content and of the inode, which nobody can set back."""
 
@@ -54,6 +57,7 @@ class RecordMemo:
         self._path = root / ".memo" / "records.json"
         self._known: dict[str, StoredFile] = {}
         self._news = 0
+        self._misses = 0
         self._is_loaded = False
         self._lock = threading.Lock()
 
@@ -65,6 +69,10 @@ class RecordMemo:
             known = self._known.get(name)
             if known is not None and known.state == state:
                 return known
+            self._misses += 1
+            if self._misses == FEW:
+                self._load()
+                return self.look_up(name)
             found = _read(path, state)
         except (OSError, ValueError, TypeError, KeyError):  # pyarrow's ArrowInvalid is a ValueError
             return None
@@ -73,8 +81,8 @@ class RecordMemo:
             self._news += 1
         return found
 
-    def load(self) -> None:
-        """Takes in what earlier processes remembered: before work on many files, as a few are read just as fast."""
+    def _load(self) -> None:
+        """Takes in what earlier processes remembered."""
         with self._lock:
             if not self._is_loaded:
                 self._known = {**dict(_loaded(self._path)), **self._known}
@@ -82,7 +90,9 @@ class RecordMemo:
 
     def save(self) -> None:
         """Keeps what is known for later processes, once enough of it is new. What can't be kept is read again."""
-        self.load()
+        if not self._news:
+            return
+        self._load()
         with self._lock:
             if self._news * WORTH_SAVING <= len(self._known):
                 return

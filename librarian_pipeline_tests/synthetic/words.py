@@ -3,41 +3,37 @@
 import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 VOCABULARY = 20_000
 
 
 @dataclass(frozen=True)
 class Language:
-    """Its commonest words are real, the others syllables with an ending of the language, which stemmers take off."""
+    """`words` go from the most frequent to the least."""
 
     code: str
-    common: tuple[str, ...]
-    syllables: tuple[str, ...]
-    endings: tuple[str, ...]
-    words: tuple[str, ...] = field(init=False, repr=False)
-    """From the most frequent to the least."""
-
-    def __post_init__(self) -> None:
-        made = [f"{''.join(parts)}{end}" for parts in self._stems() for end in self.endings]
-        random.Random(self.code).shuffle(made)
-        object.__setattr__(self, "words", (*self.common, *made)[:VOCABULARY])
-
-    def _stems(self) -> itertools.chain[tuple[str, ...]]:
-        return itertools.chain.from_iterable(itertools.product(self.syllables, repeat=n) for n in (2, 3))
+    words: tuple[str, ...]
 
 
-ENGLISH = Language(
+def _language(code: str, common: str, syllables: str, endings: Sequence[str]) -> Language:
+    """The commonest words are real, the others syllables with an ending of the language, which stemmers take off."""
+    stems = itertools.chain.from_iterable(itertools.product(syllables.split(), repeat=n) for n in (2, 3))
+    made = [f"{''.join(stem)}{ending}" for stem in stems for ending in endings]
+    random.Random(code).shuffle(made)
+    return Language(code, (*common.split(), *made)[:VOCABULARY])
+
+
+ENGLISH = _language(
     "en",
-    common=tuple("the of and a to in is that it was for on with as we you this have but not".split()),
-    syllables=tuple("bra cle dor fen gri hal jom kep lun mar nis pol quo ral sto tib uld ven wex yor".split()),
+    common="the of and a to in is that it was for on with as we you this have but not",
+    syllables="bra cle dor fen gri hal jom kep lun mar nis pol quo ral sto tib uld ven wex yor",
     endings=("", "s", "ing", "ed"),
 )
-CZECH = Language(
+CZECH = _language(
     "cs",
-    common=tuple("a se v na je že to s z do jsem i by o jak ale tak pro když po".split()),
-    syllables=tuple("bře čar dlu fou hle chy jed kro lou mži náh pře říz sko šti tva ús vrb zme žal".split()),
+    common="a se v na je že to s z do jsem i by o jak ale tak pro když po",
+    syllables="bře čar dlu fou hle chy jed kro lou mži náh pře říz sko šti tva ús vrb zme žal",
     endings=("", "u", "ou", "ách"),
 )
 _WEIGHTS = list(itertools.accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
