@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from librarian_pipeline.archive.headers import header_of
 from librarian_pipeline.archive.layout import Archive, Discovery, EpisodeFiles
-from librarian_pipeline.archive.notes import FrontMatter, read_front_matter
 from librarian_pipeline.cache import DigestMemo
 from librarian_pipeline.checks.blocking import blocking_reason
-from librarian_pipeline.errors import ModelNotFoundError, SourceError, UsageError
+from librarian_pipeline.errors import ModelNotFoundError, UsageError
 from librarian_pipeline.lineage.graph import EPISODE_ASSETS, Item, items, upstream_items
 from librarian_pipeline.lineage.outdated import World
 from librarian_pipeline.lineage.recipes import recipe, transcript_source
@@ -63,8 +63,7 @@ class Workspace:
         records = self._records(stored)
         failures = self._failures_on_record(about)
         recipes = self._recipes(about, discovery)
-        headers = _Headers()
-        sources = {item: self._sources(item, discovery, records.get(item), headers) for item in about}
+        sources = {item: self._sources(item, discovery, records.get(item)) for item in about}
         self._digests.save()
         checks = self.settings.checks
         blocks = {item: why for item, record in records.items() if (why := blocking_reason(record.measures, checks))}
@@ -100,7 +99,7 @@ class Workspace:
 
     def _inputs_now(self, item: Item, discovery: Discovery) -> Mapping[str, str]:
         records = self._records([item, *upstream_items(item, discovery.episodes)])
-        sources = {item: self._sources(item, discovery, records.get(item), _Headers())}
+        sources = {item: self._sources(item, discovery, records.get(item))}
         return World(tuple(discovery.episodes), {}, sources, records, {}).inputs(item)
 
     def tidy(self, *, prune: bool) -> None:
@@ -157,12 +156,12 @@ class Workspace:
         except ModelNotFoundError as error:
             return {"unavailable": str(error)}
 
-    def _sources(self, item: Item, discovery: Discovery, stored: Provenance | None, headers: "_Headers") -> dict[str, str]:
+    def _sources(self, item: Item, discovery: Discovery, stored: Provenance | None) -> dict[str, str]:
         if item.asset == "gold_set":
             return {"gold_set.json": self._sha256(self.archive.gold_path)}
         if item.asset == "episodes":
             # Tags need no entry: they change only with the audio's digest, which is a column of its input `audio`.
-            told = {f"front matter[{id}]": headers.shown(files.notes) for id, files in discovery.episodes.items()}
+            told = {f"front matter[{id}]": _header(files.notes) for id, files in discovery.episodes.items()}
             return {**told, "unreadable files": fingerprint(self.source_failures(discovery.episodes, discovery))}
         if item.partition is None:
             return {}
@@ -180,7 +179,7 @@ class Workspace:
                     return {}
                 published = {"published": self._sha256(files.published)} if source == "published" else {}
                 overridden = source == "audio" and self.settings.whisper.language is not None
-                language = {} if overridden else {"language": _declared_language(headers.of(files.notes), stored)}
+                language = {} if overridden else {"language": _declared_language(files.notes, stored)}
                 return {**language, **published}
             case _:
                 return {}
@@ -200,33 +199,19 @@ class Workspace:
             return f"{UNREADABLE}: {error.strerror}"
 
 
-class _Headers:
-    """The front matter of notes, each read once for one observation."""
-
-    def __init__(self) -> None:
-        self._read: dict[Path, FrontMatter | None] = {}
-
-    def of(self, notes: Path | None) -> FrontMatter | None:
-        """Without notes, an empty one; None where it can't be read."""
-        if notes is None:
-            return FrontMatter()
-        if notes not in self._read:
-            try:
-                self._read[notes] = read_front_matter(notes)
-            except (SourceError, OSError):  # the step that reads the notes says so
-                self._read[notes] = None
-        return self._read[notes]
-
-    def shown(self, notes: Path | None) -> str:
-        """As an input."""
-        if notes is None:
-            return ABSENT
-        header = self.of(notes)
-        return UNREADABLE if header is None else fingerprint(asdict(header))
+def _header(notes: Path | None) -> str:
+    """The front matter as an input."""
+    if notes is None:
+        return ABSENT
+    header = header_of(notes)
+    return UNREADABLE if header is None else fingerprint(asdict(header))
 
 
-def _declared_language(header: FrontMatter | None, stored: Provenance | None) -> str:
+def _declared_language(notes: Path | None, stored: Provenance | None) -> str:
     """The language that the notes declare. Notes that can't be read now leave it as it was."""
+    if notes is None:
+        return UNDECLARED
+    header = header_of(notes)
     if header is not None:
         return header.language or UNDECLARED
     return (stored.inputs.get("language") if stored else None) or UNDECLARED

@@ -14,15 +14,11 @@ from librarian_pipeline.lineage.graph import items
 from librarian_pipeline.lineage.planning import Planner, Scope
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import SAMPLE
+from librarian_pipeline_tests.silent import Silent
 from librarian_pipeline_tests.synthetic import write_archive
 from librarian_pipeline_tests.synthetic.__main__ import main
 
 N = 6
-
-
-class Silent:
-    def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None:
-        """Nobody watches."""
 
 
 def contents(home: Path) -> dict[str, bytes]:
@@ -89,7 +85,7 @@ def test_words_come_up_by_zipfs_law(tmp_path: Path) -> None:
 def test_the_pipeline_derives_everything_and_every_judged_span_resolves(home: Path, tmp_path: Path) -> None:
     write_archive(tmp_path / "archive", 12, minutes=3)
     workspace = Workspace.open(tmp_path / "archive")
-    done = bring_up_to_date(workspace, Planner(Scope()), Silent(), in_this_process(workspace, Silent(), mirror=False))
+    done = bring_up_to_date(workspace, Planner(Scope()), Silent(), in_this_process(workspace, Silent()))
     episodes = workspace.archive.discover().episodes
     assert (sorted(done.derived), done.errors, done.left) == (sorted(items(episodes)), {}, [])
     assert workspace.failures(episodes) == {}

@@ -140,7 +140,7 @@ def _files_by_id(
     entries: Iterable["os.DirEntry[str]"], suffixes: tuple[str, ...], problems: list[SourceProblem]
 ) -> dict[str, Path]:
     """The usable files of a folder; the others are added to `problems`."""
-    usable = [Path(entry.path) for entry in entries if _is_usable(entry, suffixes, problems)]
+    usable = [path for entry in entries if _is_usable(path := Path(entry.path), entry, suffixes, problems)]
     chosen: dict[str, Path] = {}
     for path in sorted(usable, key=lambda path: (suffixes.index(path.suffix.lower()), path.name)):
         first = chosen.setdefault(_episode_id(path), path)
@@ -170,8 +170,7 @@ def _same_but_for_case(name: str, episode_id: str) -> bool:
     return begins_alike and _episode_id(Path(name)).lower() == episode_id.lower()
 
 
-def _is_usable(entry: "os.DirEntry[str]", suffixes: tuple[str, ...], problems: list[SourceProblem]) -> bool:
-    path = Path(entry.path)
+def _is_usable(path: Path, entry: "os.DirEntry[str]", suffixes: tuple[str, ...], problems: list[SourceProblem]) -> bool:
     reason = _reason_against(path, entry, suffixes)
     if reason is not None:
         problems.append(SourceProblem(path, *reason))

@@ -6,9 +6,7 @@ its footer was read.
 
 import hashlib
 import json
-import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -18,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from librarian_pipeline.cache import SETTLED_NS
+from librarian_pipeline.cache import FileState, file_state, is_settled
 from librarian_pipeline.storage import atomic
 from librarian_pipeline.storage.provenance import PARQUET_KEY, Provenance
 
@@ -27,9 +25,6 @@ WORTH_SAVING = 20
 
 FEW = 50
 """Files whose footers are read before it is worth the time to ask what earlier processes remembered."""
-
-FileState = tuple[int, int, int, int]
-"""Inode, size, and the times (ns) of the last change of the content and of the inode, which nobody can set back."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,7 @@ class RecordMemo:
         """What the file of that name says of itself; None where there is none, or one that isn't whole or isn't ours."""
         path = f"{self._root}/{name}"
         try:
-            state = _state(path)
+            state = file_state(path)
             known = self._known.get(name)
             if known is not None and known.state == state:
                 return known
@@ -76,7 +71,7 @@ class RecordMemo:
             found = _read(path, state)
         except (OSError, ValueError, TypeError, KeyError):  # pyarrow's ArrowInvalid is a ValueError
             return None
-        if _is_still(path, state) and abs(time.time_ns() - max(state[2:])) > SETTLED_NS:
+        if is_settled(state) and _is_still(path, state):
             self._known[name] = found
             self._news += 1
         return found
@@ -121,14 +116,9 @@ def _read(path: str, state: FileState) -> StoredFile:
     return StoredFile(record, hashlib.sha256(str(columns).encode()).hexdigest()[:16], state)
 
 
-def _state(path: str) -> FileState:
-    stat = os.stat(path)  # noqa: PTH116  asked of thousands of files: making a Path takes longer than the call
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
-
-
 def _is_still(path: str, state: FileState) -> bool:
     try:
-        return _state(path) == state
+        return file_state(path) == state
     except OSError:
         return False
 

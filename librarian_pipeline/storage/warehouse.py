@@ -75,12 +75,12 @@ class Warehouse:
 
     def read(self, table: str, partition: str | None = None) -> pa.Table:
         """The rows of one file. Raises `FileNotFoundError` if it was never written."""
-        return pq.read_table(self.path(table, partition), partitioning=None)
+        return _rows(self.path(table, partition))
 
     def read_all(self, table: str, partitions: Iterable[str], schema: pa.Schema) -> pa.Table:
         """The columns of `schema` of some partitions, in their order; those never written, or not whole, have no rows."""
         paths = [self.path(table, partition) for partition in partitions if self.provenance(table, partition)]
-        tables = [_columns(path, schema.names) for path in paths]
+        tables = [_rows(path, schema.names) for path in paths]
         return pa.concat_tables([table.replace_schema_metadata() for table in tables]) if tables else schema.empty_table()
 
     def provenance(self, table: str, partition: str | None = None) -> Provenance | None:
@@ -158,7 +158,7 @@ class Warehouse:
         return sorted(name.removesuffix(ending) for name in names if name.endswith(ending) and not name.startswith("."))
 
 
-def _columns(path: Path, names: list[str]) -> pa.Table:
-    """Some columns of a small file. `pq.read_table` would start a scan of a data set, with threads: that takes longer."""
+def _rows(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Of one file. `pq.read_table` would scan a data set, in threads: where files are small and many, that takes longer."""
     with pq.ParquetFile(path) as file:
-        return file.read(columns=names, use_threads=False)
+        return file.read(columns, use_threads=False)

@@ -20,6 +20,7 @@ from librarian_pipeline.lineage.planning import Planner, Scope
 from librarian_pipeline.storage import duckdb_mirror
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.benchmarks.measuring import Line, compare
+from librarian_pipeline_tests.silent import Silent
 from librarian_pipeline_tests.synthetic import write_archive, write_episode
 from librarian_pipeline_tests.synthetic.archive import SEED
 
@@ -39,11 +40,6 @@ import librarian_pipeline.run_command
 found = [pq.read_metadata(path).metadata for path in Path(sys.argv[1]).glob("*/*.parquet")]
 assert all(b"librarian" in metadata for metadata in found) and len(found) > 10
 """
-
-
-class Silent:
-    def report(self, stage: str, item: str, done: float, total: float, unit: str) -> None:
-        """Nobody watches."""
 
 
 def run(quick: bool) -> list[Line]:
@@ -70,7 +66,7 @@ def _measured(n: int, rounds: int) -> Iterator[Line]:
 def _built(home: Path, n: int) -> Workspace:
     write_archive(home, n, minutes=MINUTES)
     workspace = Workspace.open(home)
-    bring_up_to_date(workspace, Planner(Scope()), Silent(), in_this_process(workspace, Silent(), mirror=False))
+    bring_up_to_date(workspace, Planner(Scope()), Silent(), in_this_process(workspace, Silent()))
     duckdb_mirror.refresh(workspace.warehouse)
     return workspace
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from librarian_pipeline import cache
 from librarian_pipeline.storage import record_memo
 from librarian_pipeline.storage.provenance import PARQUET_KEY, Provenance
 from librarian_pipeline.storage.record_memo import FEW, RecordMemo
@@ -69,7 +70,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as settled at once: the time of a change of the inode can't be set back."""
-    monkeypatch.setattr(record_memo, "SETTLED_NS", -1)
+    monkeypatch.setattr(cache, "SETTLED_NS", -1)
 
 
 def filled(root: Path, n: int = FEW + 1) -> RecordMemo:
@@ -247,8 +248,9 @@ def test_what_is_gone_is_not_kept_for_ever(tmp_path):
 WRITER = """
 import sys, random
 from pathlib import Path
+from librarian_pipeline import cache
 from librarian_pipeline.storage import record_memo
-record_memo.SETTLED_NS, record_memo.WORTH_SAVING = -1, 10**9
+cache.SETTLED_NS, record_memo.WORTH_SAVING = -1, 10**9
 root = Path(sys.argv[1])
 while True:
     memo = record_memo.RecordMemo(root)
@@ -285,7 +287,7 @@ WHAT = st.sampled_from(["put", "write over", "remove", "look up", "new process",
 def test_whatever_happens_the_memo_says_what_the_files_say(tmp_path_factory, steps):
     """Files of the same size and time, so that only what can't be set tells them apart."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_memo, "SETTLED_NS", -1)
+        patch.setattr(cache, "SETTLED_NS", -1)
         patch.setattr(record_memo, "FEW", 1)
         patch.setattr(record_memo, "WORTH_SAVING", 10**9)
         root = tmp_path_factory.mktemp("memo")
