@@ -15,6 +15,20 @@ CACHE_VARIABLE = "LIBRARIAN_CACHE"
 # A file written this recently may change again without its time changing: clocks of file systems are that coarse.
 SETTLED_NS = 2_000_000_000
 
+FileState = tuple[int, int, int, int]
+"""Inode, size, and the times (ns) of the last change of the content and of the inode, which nobody can set back."""
+
+
+def file_state(path: str | Path) -> FileState:
+    """What changes with every change of a file. Raises `OSError` where there is none."""
+    stat = os.stat(path)  # noqa: PTH116  asked of thousands of files: making a Path takes longer than the call
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def is_settled(state: FileState) -> bool:
+    """Whether the file can't have changed since without a change of its state."""
+    return abs(time.time_ns() - max(state[2:])) > SETTLED_NS
+
 
 def cache_dir() -> Path:
     """The folder for what can be made again: `LIBRARIAN_CACHE`, else the user's cache folder. It exists on return.

@@ -65,11 +65,12 @@ def _run_lock(workspace: Workspace) -> Iterator[None]:
 def _derive(workspace: Workspace, scope: Scope) -> "Update | None":
     """What was done; None if there was nothing to do."""
     started = time.monotonic()
-    world = workspace.observe()
+    discovery = workspace.archive.discover()
+    world = workspace.observe(discovery)
     planner = Planner(scope)
     batches = planner.next_round(verdicts(world), world.episodes)
     if not batches:
-        failed = len(workspace.failures(world.episodes))
+        failed = len(workspace.failures(world.episodes, discovery))
         print_lines([f"nothing new to derive; {failed} could not be" if failed else "everything is up to date"])
         return None
     # Dagster takes seconds to import: only where there is something to do.
@@ -107,7 +108,7 @@ def _refresh_mirror(workspace: Workspace) -> None:
 def _conclude(workspace: Workspace, outcome: "Update | None") -> int:
     """Prints the score table, then all that is not well."""
     discovery = workspace.archive.discover()
-    failures = workspace.failures(discovery.episodes)
+    failures = workspace.failures(discovery.episodes, discovery)
     lost: list[str] = []
     if workspace.warehouse.committed("eval_scores") is not None:
         print_score_table(stored_score_table(workspace.warehouse))

@@ -1,24 +1,25 @@
 """An archive opened for work: its files, its settings, and its warehouse."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from librarian_pipeline.archive.layout import Archive, Discovery
-from librarian_pipeline.archive.notes import read_front_matter
+from librarian_pipeline.archive.headers import header_of
+from librarian_pipeline.archive.layout import Archive, Discovery, EpisodeFiles
 from librarian_pipeline.cache import DigestMemo
 from librarian_pipeline.checks.blocking import blocking_reason
-from librarian_pipeline.errors import ModelNotFoundError, SourceError, UsageError
+from librarian_pipeline.errors import ModelNotFoundError, UsageError
 from librarian_pipeline.lineage.graph import EPISODE_ASSETS, Item, items, upstream_items
 from librarian_pipeline.lineage.outdated import World
 from librarian_pipeline.lineage.recipes import recipe, transcript_source
 from librarian_pipeline.settings import Settings, load_settings
 from librarian_pipeline.storage.provenance import Provenance, Recipe, fingerprint
-from librarian_pipeline.storage.warehouse import Failure, Warehouse
+from librarian_pipeline.storage.warehouse import WHOLE, Failure, Warehouse
 
 ABSENT = "absent"
 UNDECLARED = "undeclared"
 UNREADABLE = "unreadable"
+KINDS_OF_FILES = ("audio", "notes", "published")
 MASS_DEPARTURE = 1
 """More files of one kind than this, and more than half of them, don't go unnoticed."""
 
@@ -47,16 +48,21 @@ class Workspace:
         """Recipes, sources and stored provenance as they are now: what `lineage.outdated` judges."""
         discovery = discovery or self.archive.discover()
         everything = items(discovery.episodes)
-        return self._observe(discovery, about=everything, stored=everything)
+        world = self._observe(discovery, about=everything, stored=everything)
+        self.warehouse.memo.save()
+        return world
 
     def observe_item(self, item: Item, discovery: Discovery) -> World:
-        """The same, as far as it concerns one item: its recipe and sources, and what it is derived from."""
+        """The same, as far as it concerns one item: its recipe and sources, and what it is derived from.
+
+        Of an episode's item, `discovery` needs to hold that episode alone.
+        """
         return self._observe(discovery, about=[item], stored=[item, *upstream_items(item, discovery.episodes)])
 
     def _observe(self, discovery: Discovery, about: list[Item], stored: list[Item]) -> World:
         records = self._records(stored)
-        failures = {item: failure for item in about if (failure := self.warehouse.failure(item.asset, item.partition))}
-        recipes = {item: self._recipe(item, discovery) for item in about}
+        failures = self._failures_on_record(about)
+        recipes = self._recipes(about, discovery)
         sources = {item: self._sources(item, discovery, records.get(item)) for item in about}
         self._digests.save()
         checks = self.settings.checks
@@ -66,32 +72,35 @@ class Workspace:
     def _records(self, wanted: Iterable[Item]) -> dict[Item, Provenance]:
         return {item: record for item in wanted if (record := self.warehouse.committed(item.asset, item.partition))}
 
-    def failures(self, episodes: Iterable[str]) -> dict[Item, Failure]:
+    def _failures_on_record(self, wanted: Collection[Item]) -> dict[Item, Failure]:
+        """Failures are few: where many items are asked about, the folders are listed instead of trying each name."""
+        if len(wanted) > 1:
+            listed = {asset: set(self.warehouse.failed_partitions(asset)) for asset in {item.asset for item in wanted}}
+            wanted = [item for item in wanted if (item.partition or WHOLE) in listed[item.asset]]
+        return {item: failure for item in wanted if (failure := self.warehouse.failure(item.asset, item.partition))}
+
+    def failures(self, episodes: Iterable[str], discovery: Discovery | None = None) -> dict[Item, Failure]:
         """What couldn't be read, and hasn't changed since."""
-        discovery = self.archive.discover()
-        found = {item: self._failure(item, discovery) for item in items(episodes)}
-        return {item: failure for item, failure in found.items() if failure is not None}
+        return self._failures(items(episodes), discovery or self.archive.discover())
 
-    def source_failures(self, episodes: Iterable[str]) -> dict[str, str]:
+    def source_failures(self, episodes: Iterable[str], discovery: Discovery | None = None) -> dict[str, str]:
         """What couldn't be read of each episode, as one line."""
-        return self._source_failures(episodes, self.archive.discover())
-
-    def _source_failures(self, episodes: Iterable[str], discovery: Discovery) -> dict[str, str]:
+        wanted = [item for item in items(episodes) if item.partition is not None]
         lines: dict[str, list[str]] = {}
-        for item in (Item(asset, episode) for episode in episodes for asset in EPISODE_ASSETS):
-            if failure := self._failure(item, discovery):
-                lines.setdefault(str(item.partition), []).append(failure.line)
+        for item, failure in self._failures(wanted, discovery or self.archive.discover()).items():
+            lines.setdefault(str(item.partition), []).append(failure.line)
         return {episode: "; ".join(found) for episode, found in lines.items()}
 
-    def _failure(self, item: Item, discovery: Discovery) -> Failure | None:
-        """The item's failure on record, if it was about what is there now: a file may have been put back as it was."""
-        failure = self.warehouse.failure(item.asset, item.partition)
-        if failure is None or (item.partition is not None and item.partition not in discovery.episodes):
-            return None
+    def _failures(self, wanted: list[Item], discovery: Discovery) -> dict[Item, Failure]:
+        """Those on record that are about what is there now: a file may have been put back as it was."""
+        there = [item for item in wanted if item.partition is None or item.partition in discovery.episodes]
+        found = self._failures_on_record(there)
+        return {item: failure for item, failure in found.items() if failure.inputs == self._inputs_now(item, discovery)}
+
+    def _inputs_now(self, item: Item, discovery: Discovery) -> Mapping[str, str]:
         records = self._records([item, *upstream_items(item, discovery.episodes)])
         sources = {item: self._sources(item, discovery, records.get(item))}
-        now = World(tuple(discovery.episodes), {}, sources, records, {}).inputs(item)
-        return failure if failure.inputs == now else None
+        return World(tuple(discovery.episodes), {}, sources, records, {}).inputs(item)
 
     def tidy(self, *, prune: bool) -> None:
         """Removes half-written files of writers that are gone, and the outputs of episodes that are gone.
@@ -111,7 +120,7 @@ class Workspace:
         for kind, (asset, source) in kinds.items():
             records = {id: self.warehouse.provenance(asset, id) for id in self.warehouse.partitions(asset)}
             had = {id for id, record in records.items() if record and record.inputs.get(source, ABSENT) != ABSENT}
-            have = {id for id, files in discovery.episodes.items() if getattr(files, kind) is not None}
+            have = {id for id, files in discovery.episodes.items() if _has(files, kind)}
             lost = had - have
             if len(lost) > MASS_DEPARTURE and len(lost) > len(had) / 2:
                 folder = {"published": "transcripts"}.get(kind, kind)
@@ -128,11 +137,22 @@ class Workspace:
             gone.extend(Item(asset, episode) for episode in sorted(known - discovery.episodes.keys()))
         return gone
 
-    def _recipe(self, item: Item, discovery: Discovery) -> Recipe:
-        """The item's recipe. Without the weights that it names, the step will say how to get them; the others go on."""
-        files = discovery.episodes[item.partition] if item.partition is not None else None
+    def _recipes(self, wanted: Iterable[Item], discovery: Discovery) -> dict[Item, Recipe]:
+        """The items' recipes. Those of an asset differ only with the kinds of files that an episode has."""
+        worked_out: dict[tuple[str, ...], Recipe] = {}
+        found: dict[Item, Recipe] = {}
+        for item in wanted:
+            files = discovery.episodes[item.partition] if item.partition is not None else None
+            key = (item.asset, *(kind for kind in KINDS_OF_FILES if _has(files, kind)))
+            if key not in worked_out:
+                worked_out[key] = self._recipe(item.asset, files)
+            found[item] = worked_out[key]
+        return found
+
+    def _recipe(self, asset: str, files: EpisodeFiles | None) -> Recipe:
+        """The recipe. Without the weights that it names, the step will say how to get them; the others go on."""
         try:
-            return recipe(item.asset, self.settings, files)
+            return recipe(asset, self.settings, files)
         except ModelNotFoundError as error:
             return {"unavailable": str(error)}
 
@@ -141,8 +161,8 @@ class Workspace:
             return {"gold_set.json": self._sha256(self.archive.gold_path)}
         if item.asset == "episodes":
             # Tags need no entry: they change only with the audio's digest, which is a column of its input `audio`.
-            headers = {f"front matter[{id}]": self._header(files.notes) for id, files in discovery.episodes.items()}
-            return {**headers, "unreadable files": fingerprint(self._source_failures(discovery.episodes, discovery))}
+            told = {f"front matter[{id}]": _header(files.notes) for id, files in discovery.episodes.items()}
+            return {**told, "unreadable files": fingerprint(self.source_failures(discovery.episodes, discovery))}
         if item.partition is None:
             return {}
         files = discovery.episodes[item.partition]
@@ -159,7 +179,7 @@ class Workspace:
                     return {}
                 published = {"published": self._sha256(files.published)} if source == "published" else {}
                 overridden = source == "audio" and self.settings.whisper.language is not None
-                language = {} if overridden else {"language": self._declared_language(files.notes, stored)}
+                language = {} if overridden else {"language": _declared_language(files.notes, stored)}
                 return {**language, **published}
             case _:
                 return {}
@@ -178,19 +198,24 @@ class Workspace:
         except OSError as error:  # the step that reads the file says so
             return f"{UNREADABLE}: {error.strerror}"
 
-    def _header(self, notes: Path | None) -> str:
-        if notes is None:
-            return ABSENT
-        try:
-            return fingerprint(asdict(read_front_matter(notes)))
-        except (SourceError, OSError):
-            return UNREADABLE
 
-    def _declared_language(self, notes: Path | None, stored: Provenance | None) -> str:
-        """The language that the notes declare. Notes that can't be read now leave it as it was."""
-        if notes is None:
-            return UNDECLARED
-        try:
-            return read_front_matter(notes).language or UNDECLARED
-        except (SourceError, OSError):
-            return (stored.inputs.get("language") if stored else None) or UNDECLARED
+def _header(notes: Path | None) -> str:
+    """The front matter as an input."""
+    if notes is None:
+        return ABSENT
+    header = header_of(notes)
+    return UNREADABLE if header is None else fingerprint(asdict(header))
+
+
+def _declared_language(notes: Path | None, stored: Provenance | None) -> str:
+    """The language that the notes declare. Notes that can't be read now leave it as it was."""
+    if notes is None:
+        return UNDECLARED
+    header = header_of(notes)
+    if header is not None:
+        return header.language or UNDECLARED
+    return (stored.inputs.get("language") if stored else None) or UNDECLARED
+
+
+def _has(files: EpisodeFiles | None, kind: str) -> bool:
+    return files is not None and getattr(files, kind) is not None

@@ -3,9 +3,10 @@
 Files are only listed here, never opened. What can't be used is reported with what to do about it, and never guessed at.
 """
 
+import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,8 +101,8 @@ class Archive:
     def published_dir(self) -> Path:
         return self.home / "published"
 
-    def discover(self) -> Discovery:
-        """The episodes of this archive, and the files that can't be used.
+    def discover(self, only: str | None = None) -> Discovery:
+        """The episodes of this archive, and the files that can't be used; with `only`, those of that episode alone.
 
         Raises `UsageError` if `home` is not a folder. An archive without episodes is not an error; see `empty_message`.
         """
@@ -112,7 +113,8 @@ class Archive:
                 "or name another one with --home DIR",
             )
         problems: list[SourceProblem] = []
-        files = {folder: _files_by_id(self.home / folder, suffixes, problems) for folder, suffixes in _SUFFIXES.items()}
+        listed = {folder: _list_folder(self.home / folder, problems, only) for folder in _SUFFIXES}
+        files = {folder: _files_by_id(listed[folder], suffixes, problems) for folder, suffixes in _SUFFIXES.items()}
         _drop_ids_that_differ_in_case(files, problems)
         episodes = {
             episode_id: EpisodeFiles(
@@ -122,6 +124,7 @@ class Archive:
                 published=files[TRANSCRIPTS_FOLDER].get(episode_id),
             )
             for episode_id in _all_ids(files)
+            if only is None or episode_id == only
         }
         return Discovery(episodes, tuple(problems))
 
@@ -133,9 +136,11 @@ class Archive:
         )
 
 
-def _files_by_id(folder: Path, suffixes: tuple[str, ...], problems: list[SourceProblem]) -> dict[str, Path]:
+def _files_by_id(
+    entries: Iterable["os.DirEntry[str]"], suffixes: tuple[str, ...], problems: list[SourceProblem]
+) -> dict[str, Path]:
     """The usable files of a folder; the others are added to `problems`."""
-    usable = [path for path in _list_folder(folder, problems) if _is_usable(path, suffixes, problems)]
+    usable = [path for entry in entries if _is_usable(path := Path(entry.path), entry, suffixes, problems)]
     chosen: dict[str, Path] = {}
     for path in sorted(usable, key=lambda path: (suffixes.index(path.suffix.lower()), path.name)):
         first = chosen.setdefault(_episode_id(path), path)
@@ -145,43 +150,56 @@ def _files_by_id(folder: Path, suffixes: tuple[str, ...], problems: list[SourceP
     return chosen
 
 
-def _list_folder(folder: Path, problems: list[SourceProblem]) -> Iterator[Path]:
+def _list_folder(folder: Path, problems: list[SourceProblem], only: str | None) -> Iterator["os.DirEntry[str]"]:
+    """The folder's entries by name; with `only`, those that could be of this episode, or take its place."""
     try:
-        yield from sorted(folder.iterdir())
+        with os.scandir(folder) as entries:
+            listed = [entry for entry in entries if only is None or _same_but_for_case(entry.name, only)]
     except FileNotFoundError:
         return  # An archive needs only the folders that it uses.
     except OSError as error:
         message = f"{_shown(folder)} can't be listed ({error.strerror})"
         problems.append(SourceProblem(folder, message, "make it a folder that you may read"))
+    else:
+        yield from sorted(listed, key=lambda entry: entry.name)
 
 
-def _is_usable(path: Path, suffixes: tuple[str, ...], problems: list[SourceProblem]) -> bool:
-    reason = _reason_against(path, suffixes)
+def _same_but_for_case(name: str, episode_id: str) -> bool:
+    # The stem is worked out only for the few names that begin alike: this is asked of every file, for every step.
+    begins_alike = not name.isascii() or name[: len(episode_id)].lower() == episode_id.lower()
+    return begins_alike and _episode_id(Path(name)).lower() == episode_id.lower()
+
+
+def _is_usable(path: Path, entry: "os.DirEntry[str]", suffixes: tuple[str, ...], problems: list[SourceProblem]) -> bool:
+    reason = _reason_against(path, entry, suffixes)
     if reason is not None:
         problems.append(SourceProblem(path, *reason))
         return False
     return not _is_clutter(path)
 
 
-def _reason_against(path: Path, suffixes: tuple[str, ...]) -> tuple[str, str] | None:
+def _reason_against(path: Path, entry: "os.DirEntry[str]", suffixes: tuple[str, ...]) -> tuple[str, str] | None:
     """Why a file can't be used, and what to do about it, for people to read."""
-    shown, folder = _shown(path), _shown(path.parent)
-    if path.suffix.lower() in PARTIAL_SUFFIXES:
-        return f"{shown} is still being written", "wait until it is complete, or delete it if nothing writes it any more"
+    suffix = path.suffix.lower()
+    if suffix in PARTIAL_SUFFIXES:
+        message = f"{_shown(path)} is still being written"
+        return message, "wait until it is complete, or delete it if nothing writes it any more"
     if _is_clutter(path):
         return None
-    if path.is_dir():
-        return f"{shown} is a folder", f"move its files up into {folder}"
-    if not path.is_file():
-        return f"{shown} is not a file", "replace it with the file that it should lead to"
-    if path.suffix.lower() not in suffixes:
+    # What the listing already told of most entries; a link is followed as `Path` does, without an error for one in a circle.
+    kind = path if entry.is_symlink() else entry
+    if kind.is_dir():
+        return f"{_shown(path)} is a folder", f"move its files up into {_shown(path.parent)}"
+    if not kind.is_file():
+        return f"{_shown(path)} is not a file", "replace it with the file that it should lead to"
+    if suffix not in suffixes:
         return (
-            f"{shown} has none of the suffixes that {folder} takes",
+            f"{_shown(path)} has none of the suffixes that {_shown(path.parent)} takes",
             f"convert or rename it to one of {' '.join(suffixes)}",
         )
     if EPISODE_ID.fullmatch(_episode_id(path)) is None:
         allowed = "at most 64 of the letters A-Z and a-z, digits, dots, dashes and underscores, with a letter or digit first"
-        return f"the name of {shown} can't be an episode id", f"rename it to {allowed}"
+        return f"the name of {_shown(path)} can't be an episode id", f"rename it to {allowed}"
     return None
 
 

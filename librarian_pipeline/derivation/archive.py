@@ -47,7 +47,7 @@ def episodes(step: Step) -> Output:
         audio_table,
         transcripts,
         step.read("chunks", CHUNKS),
-        step.workspace.source_failures(step.episodes),
+        step.workspace.source_failures(step.episodes, step.discovery),
         find(audio_table, transcripts, speech, tokens, step.settings.checks),
     )
     columns = ["episode_id", "title", "language", "status", "n_chunks_notes", "n_chunks_transcript"]

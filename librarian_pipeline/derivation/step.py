@@ -62,7 +62,7 @@ class Step:
         self.item = item
         self.reuse = reuse
         self._progress = progress
-        self.discovery = workspace.archive.discover()
+        self.discovery = workspace.archive.discover(only=item.partition)
         if item.partition is not None and item.partition not in self.discovery.episodes:
             raise LibrarianError(f"the archive has no files of an episode {item.partition!r} any more")
         self._world = workspace.observe_item(item, self.discovery)
@@ -121,7 +121,7 @@ class Step:
 
     def inputs_changed(self) -> bool:
         """Whether anything that the step reads is another than when it was opened."""
-        now = self.workspace.observe_item(self.item, self.workspace.archive.discover())
+        now = self.workspace.observe_item(self.item, self.workspace.archive.discover(only=self.item.partition))
         return now.inputs(self.item) != self.inputs
 
     def store(self, output: Output, outcomes: Sequence[Outcome]) -> Provenance:

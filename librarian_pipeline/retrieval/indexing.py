@@ -111,7 +111,7 @@ def load_searcher(warehouse: Warehouse, settings: Settings) -> Searcher:
     chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
     raw_index, stem_index = load_bm25(warehouse, "bm25_raw"), load_bm25(warehouse, "bm25_stem")
     vector_index = VectorIndex(warehouse.read("vector_index"))
-    same_passages = raw.inputs == stem.inputs == _chunk_versions(warehouse, indexed_episodes(warehouse))
+    same_passages = raw.inputs == stem.inputs == chunk_versions(warehouse, indexed_episodes(warehouse))
     if not same_passages or not set(vector_index.chunk_ids) <= set(raw_index.chunk_ids):
         fix = f"run `librarian run --home {shlex.quote(str(warehouse.root.parent))}`, or wait for the run that is at work"
         raise UsageError("passages have changed since they were indexed", fix)
@@ -126,7 +126,8 @@ def load_searcher(warehouse: Warehouse, settings: Settings) -> Searcher:
     )
 
 
-def _chunk_versions(warehouse: Warehouse, episodes: Sequence[str]) -> dict[str, str]:
+def chunk_versions(warehouse: Warehouse, episodes: Sequence[str]) -> dict[str, str]:
+    """The stored passages of these episodes, as inputs of what is derived from them."""
     records = {episode: warehouse.committed("chunks", episode) for episode in episodes}
     return {f"chunks[{episode}]": record.version for episode, record in records.items() if record is not None}
 

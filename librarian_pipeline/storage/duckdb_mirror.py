@@ -6,11 +6,11 @@ is left for the next refresh.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
+import pyarrow as pa
 from filelock import FileLock
 
 from librarian_pipeline.storage.warehouse import WHOLE, Warehouse
@@ -20,6 +20,8 @@ LEDGER = "_mirrored"
 CONNECT_PATIENCE_S = 5.0
 # In a step the mirror is not worth waiting for: the end of the run catches up.
 STEP_PATIENCE_S = 0.2
+PARTITIONS_AT_ONCE = 200
+"""In one transaction, and in memory."""
 
 # How a row tells its partition, for the tables that have partitions. The others have one file, and it is the whole table.
 PARTITION_EXPRESSIONS = {
@@ -49,7 +51,7 @@ def refresh_partitions(warehouse: Warehouse, tables: list[str], partition: str |
 
     def work(connection: duckdb.DuckDBPyConnection) -> None:
         for table in tables:
-            _refresh_partition(connection, warehouse, table, partition or WHOLE)
+            _replace(connection, warehouse, table, [partition or WHOLE])
 
     _write(warehouse, work, STEP_PATIENCE_S)
 
@@ -78,13 +80,14 @@ def _work_in(database: Path, work: Callable[[duckdb.DuckDBPyConnection], None], 
 
 def _refresh_all(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
     for table in _all_tables(connection, warehouse):
-        stored, mirrored = _stored(warehouse, table), _mirrored(connection, table)
-        # The stored ones first: if one brings other columns, the table is made anew, and all are due.
-        for partition in [*stored, *(mirrored.keys() - stored.keys())]:
-            if partition not in stored:
-                _delete(connection, table, partition)
-            elif _mirrored_hash(connection, table, partition) != stored[partition]:
-                _refresh_partition(connection, warehouse, table, partition)
+        stored = _stored(warehouse, table)
+        # Twice: where the first ones bring other columns, the table is made anew, and all are due.
+        for _ in range(2):
+            mirrored = _mirrored(connection, table)
+            due = [partition for partition, content_hash in stored.items() if mirrored.get(partition) != content_hash]
+            for part in _parts(due):
+                _replace(connection, warehouse, table, part)
+        _delete(connection, table, sorted(mirrored.keys() - stored.keys()))
 
 
 def is_current(warehouse: Warehouse) -> bool:
@@ -116,18 +119,23 @@ def _connect(path: Path, patience_s: float) -> duckdb.DuckDBPyConnection:
             time.sleep(0.1)
 
 
-def _refresh_partition(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str, partition: str) -> None:
-    record = warehouse.provenance(table, partition)
-    if record is None:  # dropped, or damaged, since it was listed
+def _replace(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str, partitions: Sequence[str]) -> None:
+    """Makes the rows of these partitions those of their files. The next refresh sees to what another process is at."""
+    records = {name: record for name in partitions if (record := warehouse.provenance(table, name))}
+    tables = {name: warehouse.read(table, name).replace_schema_metadata() for name in records}
+    alike = [name for name, rows in tables.items() if rows.schema.equals(next(iter(tables.values())).schema)]
+    if not alike:
         return
-    rows = pq.read_table(warehouse.path(table, partition), partitioning=None).replace_schema_metadata()
     connection.begin()
-    connection.register("rows", rows)
+    connection.register("rows", pa.concat_tables([tables[name] for name in alike]))
     if not _has_columns_of(connection, table):
         _recreate(connection, table)
-    _delete(connection, table, partition)
+    _delete(connection, table, alike)
     connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM rows").fetchall()
-    connection.execute(f"INSERT INTO {LEDGER} VALUES (?, ?, ?)", [table, partition, record.content_hash]).fetchall()
+    entries = {"table": [table] * len(alike), "name": alike, "hash": [records[name].content_hash for name in alike]}
+    connection.register("entries", pa.table(entries))
+    connection.execute(f"INSERT INTO {LEDGER} SELECT * FROM entries").fetchall()
+    connection.unregister("entries")
     connection.unregister("rows")
     connection.commit()
 
@@ -137,13 +145,11 @@ def _stored(warehouse: Warehouse, table: str) -> dict[str, str]:
 
     While a model is being switched, files of two vector sizes stand side by side, and one table can't hold both.
     """
-    records = {name: record for name in warehouse.partitions(table) if (record := warehouse.provenance(table, name))}
-    if not records:
+    files = {name: file for name in warehouse.partitions(table) if (file := warehouse.stored_file(table, name))}
+    if not files:
         return {}
-    paths = {partition: warehouse.path(table, partition) for partition in records}
-    schemas = {partition: pq.read_schema(path).remove_metadata() for partition, path in paths.items()}
-    latest = max(paths, key=lambda partition: paths[partition].stat().st_mtime_ns)
-    return {name: record.content_hash for name, record in records.items() if schemas[name].equals(schemas[latest])}
+    latest = max(files.values(), key=lambda file: file.changed_ns)
+    return {name: file.record.content_hash for name, file in files.items() if file.columns == latest.columns}
 
 
 def _all_tables(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> list[str]:
@@ -155,12 +161,6 @@ def _all_tables(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> 
 def _mirrored(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
     rows = connection.execute(f"SELECT partition, content_hash FROM {LEDGER} WHERE table_name = ?", [table]).fetchall()
     return dict(rows)
-
-
-def _mirrored_hash(connection: duckdb.DuckDBPyConnection, table: str, partition: str) -> str | None:
-    query = f"SELECT content_hash FROM {LEDGER} WHERE table_name = ? AND partition = ?"
-    rows = connection.execute(query, [table, partition]).fetchall()
-    return rows[0][0] if rows else None
 
 
 def _has_table(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
@@ -180,9 +180,18 @@ def _recreate(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     connection.execute(f"DELETE FROM {LEDGER} WHERE table_name = ?", [table]).fetchall()
 
 
-def _delete(connection: duckdb.DuckDBPyConnection, table: str, partition: str) -> None:
+def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Sequence[str]) -> None:
+    if not partitions:
+        return
+    marks = ", ".join("?" * len(partitions))
     if table in PARTITION_EXPRESSIONS:
-        connection.execute(f"DELETE FROM {table} WHERE {PARTITION_EXPRESSIONS[table]} = ?", [partition]).fetchall()
+        connection.execute(f"DELETE FROM {table} WHERE {PARTITION_EXPRESSIONS[table]} IN ({marks})", partitions).fetchall()
     else:
         connection.execute(f"DELETE FROM {table}").fetchall()
-    connection.execute(f"DELETE FROM {LEDGER} WHERE table_name = ? AND partition = ?", [table, partition]).fetchall()
+    forget = f"DELETE FROM {LEDGER} WHERE table_name = ? AND partition IN ({marks})"
+    connection.execute(forget, [table, *partitions]).fetchall()
+
+
+def _parts(partitions: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(partitions), PARTITIONS_AT_ONCE):
+        yield partitions[start : start + PARTITIONS_AT_ONCE]

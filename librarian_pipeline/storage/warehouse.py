@@ -6,6 +6,7 @@ commit point of the step. A source that can't be read leaves a record of the fai
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,9 +17,11 @@ import pyarrow.parquet as pq
 from librarian_pipeline.storage import atomic
 from librarian_pipeline.storage.content import content_hash
 from librarian_pipeline.storage.provenance import PARQUET_KEY, Provenance, Recipe
+from librarian_pipeline.storage.record_memo import StoredFile, memo_of
 
 WHOLE = "all"
 CACHE = ".cache"
+FAILED = ".failed.json"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Warehouse:
     def __init__(self, root: Path, cache_dir: Path | None = None) -> None:
         self.root = root
         self.cache_dir = cache_dir or root / CACHE
+        self.memo = memo_of(root.absolute())
 
     def path(self, table: str, partition: str | None = None) -> Path:
         return self.root / table / f"{partition or WHOLE}.parquet"
@@ -71,21 +75,22 @@ class Warehouse:
 
     def read(self, table: str, partition: str | None = None) -> pa.Table:
         """The rows of one file. Raises `FileNotFoundError` if it was never written."""
-        return pq.read_table(self.path(table, partition), partitioning=None)
+        return _rows(self.path(table, partition))
 
     def read_all(self, table: str, partitions: Iterable[str], schema: pa.Schema) -> pa.Table:
         """The columns of `schema` of some partitions, in their order; those never written, or not whole, have no rows."""
         paths = [self.path(table, partition) for partition in partitions if self.provenance(table, partition)]
-        tables = [pq.read_table(path, columns=schema.names, partitioning=None) for path in paths]
+        tables = [_rows(path, schema.names) for path in paths]
         return pa.concat_tables([table.replace_schema_metadata() for table in tables]) if tables else schema.empty_table()
 
     def provenance(self, table: str, partition: str | None = None) -> Provenance | None:
         """The record inside a file; None where there is no file, or one that isn't whole or isn't ours."""
-        try:
-            metadata = pq.read_metadata(self.path(table, partition)).metadata or {}
-            return Provenance.from_json(metadata[PARQUET_KEY])
-        except (OSError, ValueError, TypeError, KeyError):  # pyarrow's ArrowInvalid is a ValueError
-            return None
+        stored = self.stored_file(table, partition)
+        return stored.record if stored else None
+
+    def stored_file(self, table: str, partition: str | None = None) -> StoredFile | None:
+        """The same, with what else the file tells of itself."""
+        return self.memo.look_up(f"{table}/{partition or WHOLE}.parquet")
 
     def committed(self, asset: str, partition: str | None = None) -> Provenance | None:
         """The asset's record, if every table beside it is the one it was written with."""
@@ -100,7 +105,7 @@ class Warehouse:
 
     def partitions(self, table: str) -> list[str]:
         """The partitions a table has files for, sorted (`all` for a table without partitions)."""
-        return sorted(path.stem for path in (self.root / table).glob("*.parquet") if not path.name.startswith("."))
+        return self._listed(table, ".parquet")
 
     def tables(self) -> list[str]:
         """The tables that have a folder."""
@@ -129,7 +134,7 @@ class Warehouse:
         self._failure_path(asset, partition).unlink(missing_ok=True)
 
     def failed_partitions(self, asset: str) -> list[str]:
-        return sorted(path.name.removesuffix(".failed.json") for path in (self.root / asset).glob("*.failed.json"))
+        return self._listed(asset, FAILED)
 
     def sweep(self) -> None:
         """Removes what writers that are gone left half-written."""
@@ -141,4 +146,19 @@ class Warehouse:
         atomic.write_parquet(stamped, self.path(record.asset, record.partition))
 
     def _failure_path(self, asset: str, partition: str | None) -> Path:
-        return self.root / asset / f"{partition or WHOLE}.failed.json"
+        return self.root / asset / f"{partition or WHOLE}{FAILED}"
+
+    def _listed(self, table: str, ending: str) -> list[str]:
+        """The names of the table's files with that ending, without it."""
+        try:
+            with os.scandir(self.root / table) as entries:
+                names = [entry.name for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(name.removesuffix(ending) for name in names if name.endswith(ending) and not name.startswith("."))
+
+
+def _rows(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Of one file. `pq.read_table` would scan a data set, in threads: where files are small and many, that takes longer."""
+    with pq.ParquetFile(path) as file:
+        return file.read(columns, use_threads=False)

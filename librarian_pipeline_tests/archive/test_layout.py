@@ -3,6 +3,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from librarian_pipeline.archive.layout import Archive, SourceProblem
 from librarian_pipeline.errors import UsageError
@@ -140,3 +142,36 @@ def test_what_is_derived_lies_beside_the_sources(tmp_path: Path) -> None:
     assert archive.gold_path == tmp_path / "gold/gold_set.json"
     derived = [archive.warehouse_dir, archive.dagster_home_dir, archive.reports_dir, archive.published_dir]
     assert [path.name for path in derived] == ["warehouse", "dagster_home", "reports", "published"]
+
+
+NAMES = [
+    *(
+        "ep1.md",
+        "EP1.md",
+        "Ep1.md",
+        "ep1.vtt",
+        "ep1.srt",
+        "ep1.mp3",
+        "ep1.MP3",
+        "ep1.part",
+        "ep10.md",
+        "ep1.x.md",
+        ".ep1.md",
+    ),
+    *("ep1~", "ep1", "ep2.md", "e\u0301p1.md", "\u212ap1.md", "kp1.md", "Kp1.mp3", "ep1.mp3.part", "ep1 .md"),
+]
+
+
+@given(
+    listed=st.dictionaries(st.sampled_from(["audio", "notes", "transcripts"]), st.sets(st.sampled_from(NAMES), max_size=8)),
+    has_folder=st.booleans(),
+)
+def test_one_episode_alone_has_the_files_that_it_has_among_all(tmp_path_factory, listed, has_folder) -> None:
+    home = tmp_path_factory.mktemp("archive")
+    archive = archive_with(home, *(f"{kind}/{name}" for kind, names in listed.items() for name in names))
+    if has_folder:
+        (home / "notes" / "ep1.folder").mkdir(parents=True)
+    everything = archive.discover().episodes
+    for episode_id in {*everything, "ep1", "EP1", "kp1", "none"}:
+        alone = archive.discover(only=episode_id).episodes
+        assert alone == {id: files for id, files in everything.items() if id == episode_id}
