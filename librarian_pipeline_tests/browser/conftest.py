@@ -1,12 +1,12 @@
 """Debian's Chromium, without a window, on the pages of the UI of a small archive."""
 
+import re
 import shutil
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from librarian_pipeline_tests.conftest import REPOSITORY
 from librarian_pipeline_tests.ui_server import Ui, derived_archive, serving
@@ -69,7 +69,11 @@ def pytest_runtest_makereport(
     report = yield
     page = getattr(item, "funcargs", {}).get("page")
     if report.when == "call" and report.failed and page is not None:
-        picture = SCREENSHOTS / f"{item.name}.png"
-        page.screenshot(path=picture)
-        report.sections.append(("the page", str(picture)))
+        picture = SCREENSHOTS / f"{re.sub(r'[^A-Za-z0-9]+', '_', item.name).strip('_')}.png"
+        try:
+            page.screenshot(path=picture)
+            told = str(picture)
+        except Error as error:  # the browser itself may be what failed
+            told = f"no picture: {error}"
+        report.sections.append(("the page", told))
     return report

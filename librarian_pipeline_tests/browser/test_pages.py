@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from librarian_pipeline.lineage.graph import NODES
-from librarian_pipeline_tests.ui_server import SPOKEN_EPISODE, Ui
+from librarian_pipeline_tests.ui_server import PATIENCE_S, SPOKEN_EPISODE, Ui
 
 MATERIALIZED = """
 { assetNodeOrError(assetKey: {path: ["notes"]}) { ... on AssetNode { assetMaterializations { runId partition } } } }
@@ -89,7 +89,7 @@ def test_one_partition_materializes(page: Page, ui: Ui) -> None:
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name=run).first.click()
     expect(page).to_have_url(re.compile(f"/runs/{run}"))
-    expect(page.get_by_text("Success", exact=True).first).to_be_visible()
+    expect(page.get_by_text("Success", exact=True).first).to_be_visible(timeout=PATIENCE_S * 1000)
     made = ui.ask(MATERIALIZED)["assetNodeOrError"]["assetMaterializations"]
     assert [event["partition"] for event in made if event["runId"].startswith(run)] == ["ep06"]
 
@@ -113,3 +113,9 @@ def test_no_page_asks_anything_of_another_host(path: str, page: Page, asked_of_o
     open_page(page, path)
     page.wait_for_load_state("networkidle")
     assert asked_of_others == []
+
+
+def test_what_a_page_asks_of_another_host_is_seen(page: Page, asked_of_others: list[str]) -> None:
+    open_page(page, "/runs")
+    assert page.evaluate("fetch('https://dagster.io/').then(() => 'answered', () => 'not reached')") == "not reached"
+    assert asked_of_others == ["https://dagster.io/"]
