@@ -1,4 +1,5 @@
 # Two commands on a fresh machine: `make run` and `make test`. They need python3 (3.11 or later) and a package index.
+# `make test-browser` needs Debian's package chromium, too.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ HOME_DIR ?= data
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint ui bench clean
+.PHONY: help run test test-browser browser-there lint ui bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -16,6 +17,12 @@ run: $(VENV)/.installed  ## bring the archive in data/ (or HOME_DIR=...) up to d
 
 test: $(VENV)/.installed-test  ## run the tests
 	@$(BIN)/python -m pytest
+
+test-browser: browser-there $(VENV)/.installed-browser  ## try the UI's pages in headless Chromium, Debian's package
+	@$(BIN)/python -m pytest --numprocesses=0 librarian_pipeline_tests/browser
+
+browser-there:
+	@command -v chromium >/dev/null || { echo "chromium is missing: apt-get install --no-install-recommends chromium" >&2; exit 1; }
 
 lint: $(VENV)/.installed-test  ## ruff and mypy --strict
 	@$(BIN)/ruff check .
@@ -44,3 +51,8 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing into $(VENV), with what the tests need: a few minutes, once"
 	@$(INSTALL) --editable '.[test]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-browser: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing into $(VENV), with what the tests in a browser need: a few minutes, once"
+	@$(INSTALL) --editable '.[test,browser]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed

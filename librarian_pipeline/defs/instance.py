@@ -37,6 +37,7 @@ def open_instance(folder: Path, settings: DagsterSettings) -> dg.DagsterInstance
 def _write_config(folder: Path, settings: DagsterSettings) -> None:
     config = {
         "telemetry": {"enabled": False},
+        "nux": {"enabled": False},  # the dialog over the first page that asks for an e-mail address
         "event_log_storage": {  # one file rather than one a run
             "module": "dagster._core.storage.event_log",
             "class": "ConsolidatedSqliteEventLogStorage",

@@ -22,9 +22,10 @@ def shown(fact: Any) -> Any:
 
 
 def record_metadata(record: Provenance) -> dict[str, Any]:
-    """What went into an output: its recipe, and the data version of each input at that moment."""
+    """What an output is and what went into it: its data version, its recipe, and the data version of each input then."""
     return {
         "dagster/row_count": record.rows,
+        "data_version": record.version,  # Dagster shows its own only among the tags
         "recipe": dg.MetadataValue.json(dict(record.recipe)),
         "recipe_fingerprint": record.recipe_fingerprint,
         "inputs": dg.MetadataValue.json(dict(record.inputs)),

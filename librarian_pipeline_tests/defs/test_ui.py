@@ -1,102 +1,25 @@
 """Dagster's web server on the sample, driven through the API that its pages use."""
 
-import json
-import os
 import re
-import signal
-import socket
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from librarian_pipeline.workspace import Workspace
-from librarian_pipeline_tests.conftest import copy_sources, start_librarian
+from librarian_pipeline_tests.ui_server import ASSETS, Ui, serving, small_archive
 
-PATIENCE_S = 120
-
-LAUNCH = """
-mutation Launch($assets: [AssetKeyInput!]!, $tags: [ExecutionTag!]!) {
-  launchPipelineExecution(executionParams: {
-    selector: {
-      repositoryLocationName: "librarian", repositoryName: "__repository__", jobName: "__ASSET_JOB", assetSelection: $assets
-    }
-    mode: "default"
-    executionMetadata: {tags: $tags}
-  }) { __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } }
-}
-"""
-ASSETS = "{ assetNodes { assetKey { path } partitionKeys } }"
-STATUS = "query Run($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
 SENSORS = """
 { sensorsOrError(repositorySelector: {repositoryLocationName: "librarian", repositoryName: "__repository__"}) {
     ... on Sensors { results { name sensorState { status } } } } }
 """
 
 
-class Ui:
-    def __init__(self, home: Path, port: int) -> None:
-        self.workspace = Workspace.open(home)
-        self._url = f"http://127.0.0.1:{port}/graphql"
-
-    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
-        body = json.dumps({"query": query, "variables": variables}).encode()
-        request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as response:
-            answer: dict[str, Any] = json.load(response)
-        assert "errors" not in answer, answer
-        return answer["data"]  # type: ignore[no-any-return]
-
-    def materialize(self, *assets: str, episode: str | None = None) -> str:
-        """Starts what the button "Materialize" starts, and returns how the run ended."""
-        tags = [{"key": "dagster/partition", "value": episode}] if episode else []
-        launched = self.ask(LAUNCH, assets=[{"path": [asset]} for asset in assets], tags=tags)["launchPipelineExecution"]
-        assert launched["__typename"] == "LaunchRunSuccess", launched
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            status: str = self.ask(STATUS, id=launched["run"]["runId"])["runOrError"]["status"]
-            if status in ("SUCCESS", "FAILURE", "CANCELED"):
-                return status
-            time.sleep(0.5)
-        raise AssertionError("the run did not end")
-
-
 @pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ui, Path]]:
-    home = copy_sources(tmp_path_factory.mktemp("ui"), only=("ep06", "ep07", "ep10"))
-    (home / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n')
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    home = small_archive(tmp_path_factory.mktemp("ui"))
     log = home / "ui.log"
-    process = start_librarian("ui", "--home", str(home), "--port", str(port), log=log)
-    try:
-        found = Ui(home, port)
-        _wait_until_loaded(found, process, log)
+    with serving(home, log) as found:
         yield found, log
-    finally:
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            process.wait(timeout=20)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-
-
-def _wait_until_loaded(ui: Ui, process: Any, log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text()
-        try:
-            if ui.ask(ASSETS)["assetNodes"]:
-                return
-        except OSError:
-            pass  # not listening yet
-        time.sleep(0.5)
-    raise AssertionError(log.read_text())
 
 
 def test_the_graph_is_shown_with_the_episodes_as_partitions(ui: tuple[Ui, Path]) -> None:
