@@ -210,6 +210,34 @@ def evaluate(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = Fa
 
 
 @app.command()
+def compare(
+    changes: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="KEY=VALUE[,...]", help="A candidate: what to change, such as fusion.c=10; repeatable."
+        ),
+    ],
+    home: Home = DEFAULT_HOME,
+    mode: Annotated[list[str] | None, typer.Option(help="Only this mode; may be repeated.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure other settings beside those that are set, without switching."""
+    from librarian_pipeline.compare_command import compare_settings
+    from librarian_pipeline.comparison.candidates import candidates_of
+    from librarian_pipeline.retrieval.modes import MODES
+
+    workspace = _open(home)
+    _known_episodes(workspace, None)
+    candidates = candidates_of(workspace.settings, changes)
+    unknown = sorted(set(mode or ()) - set(MODES))
+    if unknown:
+        raise UsageError(f"there is no mode {unknown[0]!r}", f"use one of: {', '.join(MODES)}")
+    modes = [name for name in MODES if not mode or name in mode]
+    raise typer.Exit(compare_settings(workspace, candidates, modes, as_json_text=as_json, debug=debug))
+
+
+@app.command()
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     home: Home = DEFAULT_HOME,

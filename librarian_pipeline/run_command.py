@@ -76,7 +76,7 @@ def _derive(workspace: Workspace, scope: Scope) -> "Update | None":
     # Dagster takes seconds to import: only where there is something to do.
     from librarian_pipeline.defs.update import update_through_dagster
 
-    with showing_progress(_seconds_of_audio(workspace, batches)) as progress:
+    with showing_progress(seconds_of_audio(workspace, batches)) as progress:
         outcome = update_through_dagster(workspace, planner, progress)
     counts: dict[str, int] = {}
     for item in outcome.derived:
@@ -86,7 +86,7 @@ def _derive(workspace: Workspace, scope: Scope) -> "Update | None":
     return outcome
 
 
-def _seconds_of_audio(workspace: Workspace, batches: Sequence[Batch]) -> dict[str, float]:
+def seconds_of_audio(workspace: Workspace, batches: Sequence[Batch]) -> dict[str, float]:
     """How long transcription has to work: the stated length of the audio to be transcribed."""
     from librarian_pipeline.speech.decode import header_duration_ms
 

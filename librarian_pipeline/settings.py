@@ -1,13 +1,15 @@
 """Every knob, typed, in one model. Values come from `librarian.toml`; the environment overrides them.
 
-`LIBRARIAN_EMBEDDINGS__MODEL=all-MiniLM-L6-v2` sets `model` in the section `[embeddings]`.
+`LIBRARIAN_EMBEDDINGS__MODEL=all-MiniLM-L6-v2` sets `model` in the section `[embeddings]`. What a command is told to change
+(`librarian compare --set embeddings.model=all-MiniLM-L6-v2`) overrides both, for that command.
 """
 
 import difflib
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
@@ -196,10 +198,34 @@ def load_settings(home: Path) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
-        raise UsageError(*_explain(error, path)) from error
+        first = error.errors()[0]
+        where = "the environment" if _is_in_environment(first["loc"]) else str(path)
+        raise UsageError(*_explain(first, where)) from error
     except SettingsError as error:
         example = f"{ENV_PREFIX}EMBEDDINGS{ENV_DELIMITER}MODEL"
         raise UsageError(f"the environment sets a whole section ({error})", f"set single keys, such as {example}") from error
+
+
+def change_settings(settings: Settings, changes: Mapping[str, Any], where: str) -> Settings:
+    """The settings with other values for some keys (`section.key`), whatever the file and the environment say of these.
+
+    Raises `UsageError` like `load_settings`; `where` names the changes in it.
+    """
+    by_section: dict[str, dict[str, Any]] = {}
+    for key, value in changes.items():
+        section, _, name = key.partition(".")
+        if key not in known_keys():
+            raise UsageError(f"{where} has the unknown key {key}", _nearest(key, known_keys()))
+        by_section.setdefault(section, {})[name] = value
+    changed = {}
+    for section, values in by_section.items():
+        before: BaseModel = getattr(settings, section)
+        try:
+            changed[section] = type(before).model_validate({**before.model_dump(), **values})
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise UsageError(*_explain({**first, "loc": (section, *first["loc"])}, where)) from error
+    return settings.model_copy(update=changed)
 
 
 def known_keys() -> list[str]:
@@ -221,11 +247,9 @@ def _refuse_unknown_environment() -> None:
             raise UsageError(f"the environment sets the unknown {name}", _nearest(name, known))
 
 
-def _explain(error: ValidationError, path: Path) -> tuple[str, str]:
-    """The first thing that is wrong, as (message, fix)."""
-    first = error.errors()[0]
+def _explain(first: Mapping[str, Any], where: str) -> tuple[str, str]:
+    """What is wrong in `where`, as (message, fix)."""
     key = ".".join(str(part) for part in first["loc"])
-    where = "the environment" if _is_in_environment(first["loc"]) else str(path)
     if first["type"] == "extra_forbidden":
         candidates = known_keys() if "." in key else list(_sections())
         return f"{where} has the unknown key {key}", _nearest(key, candidates)

@@ -32,7 +32,7 @@ class Workspace:
         self.settings = settings
         self.archive = Archive(home)
         self.warehouse = warehouse or Warehouse(self.archive.warehouse_dir)
-        self._digests = DigestMemo(self.archive.warehouse_dir / ".source_digests.json")
+        self._digests = DigestMemo(self.warehouse.cache_dir / "source-digests.json")
 
     @classmethod
     def open(cls, home: Path) -> "Workspace":

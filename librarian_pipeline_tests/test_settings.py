@@ -1,10 +1,11 @@
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from librarian_pipeline.errors import UsageError
-from librarian_pipeline.settings import Settings, known_keys, load_settings
+from librarian_pipeline.settings import Settings, change_settings, known_keys, load_settings
 
 # Each key that the contract documents: its default, and another value in TOML.
 DOCUMENTED = {
@@ -194,3 +195,45 @@ def test_a_file_that_is_no_toml_is_one_line_that_names_it(tmp_path, content):
 def test_a_folder_in_the_place_of_the_file_is_one_line_that_names_it(tmp_path):
     (tmp_path / "librarian.toml").mkdir()
     assert complaint(tmp_path).startswith(f"{tmp_path / 'librarian.toml'} can't be read")
+
+
+# Changes for one command
+
+
+def test_changes_override_the_environment_which_overrides_the_file(tmp_path, monkeypatch):
+    write(tmp_path, "[chunks]\ntarget_s = 20\nmax_s = 30\n[fusion]\nc = 1\ndepth = 1\n")
+    monkeypatch.setenv("LIBRARIAN_CHUNKS__MAX_S", "40")
+    monkeypatch.setenv("LIBRARIAN_FUSION__DEPTH", "2")
+    changed = change_settings(load_settings(tmp_path), {"fusion.depth": 3, "chunks.overlap_segments": 0}, "--set")
+    assert (changed.fusion.c, changed.fusion.depth) == (1, 3)
+    assert (changed.chunks.target_s, changed.chunks.max_s, changed.chunks.overlap_segments) == (20, 40, 0)
+
+
+@pytest.mark.parametrize("key", DOCUMENTED)
+def test_a_change_gives_what_the_file_gives(tmp_path, key):
+    write(tmp_path, toml_of(key, DOCUMENTED[key][1]))
+    changed = tomllib.loads(f"value = {DOCUMENTED[key][1]}")["value"]
+    assert change_settings(Settings(), {key: changed}, "--set") == load_settings(tmp_path)
+
+
+def test_changes_that_are_right_only_together_are_taken_together():
+    changed = change_settings(Settings(), {"chunks.target_s": 90, "chunks.max_s": 120}, "--set")
+    assert (changed.chunks.target_s, changed.chunks.max_s) == (90, 120)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"embeddings.modle": "x"}, "--set has the unknown key embeddings.modle: did you mean embeddings.model?"),
+        ({"chunk.max_s": 60}, "--set has the unknown key chunk.max_s: did you mean chunks.max_s?"),
+        ({"model": "x"}, "--set has the unknown key model: did you mean"),
+        ({"fusion.c": 0}, "--set: fusion.c = 0: Input should be greater than or equal to 1"),
+        ({"normalizer.name": "porter"}, "--set: normalizer.name = 'porter': Input should be 'simplemma', "),
+        ({"chunks.target_s": 90}, "--set: chunks: target_s (90) must not be above max_s (60)"),
+    ],
+)
+def test_a_wrong_change_is_one_line_that_names_it(monkeypatch, changes, said):
+    monkeypatch.setenv("LIBRARIAN_FUSION__C", "10")
+    with pytest.raises(UsageError) as caught:
+        change_settings(Settings(), changes, "--set")
+    assert str(caught.value).startswith(said)

@@ -11,6 +11,7 @@ from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import verdicts
 from librarian_pipeline.lineage.planning import Batch, Planner
 from librarian_pipeline.progress import Progress
+from librarian_pipeline.storage.provenance import Provenance
 from librarian_pipeline.workspace import Workspace
 
 
@@ -59,15 +60,27 @@ def bring_up_to_date(
             planner.attempted.update(run_batch(batch, update) or batch.items)
 
 
-def in_this_process(workspace: Workspace, progress: Progress, *, reuse: bool = True) -> RunBatch:
-    """Derives the steps of a batch one after the other, without Dagster."""
+def in_this_process(
+    workspace: Workspace,
+    progress: Progress,
+    *,
+    reuse: bool = True,
+    adopt: Callable[[Item], Provenance | None] = lambda item: None,
+) -> RunBatch:
+    """Derives the steps of a batch one after the other, without Dagster.
+
+    What `adopt` finds an equal output for elsewhere, it takes over and returns the record of; that isn't derived.
+    """
 
     def run_batch(batch: Batch, update: Update) -> set[Item]:
         worked_on: set[Item] = set()
         for item in batch.items:
             worked_on.add(item)
             try:
-                derived = derive(workspace, item, progress, reuse=reuse)
+                record = adopt(item)
+                if record is None:
+                    record = derive(workspace, item, progress, reuse=reuse).record
+                    update.derived.append(item)
             except DeferredError as error:
                 update.deferred[str(item.partition)] = str(error)
                 break
@@ -79,8 +92,7 @@ def in_this_process(workspace: Workspace, progress: Progress, *, reuse: bool = T
                 update.errors[item] = f"{type(error).__name__}: {error}"
                 update.traces[item] = traceback.format_exc()
                 break
-            update.derived.append(item)
-            if blocking_reason(derived.record.measures, workspace.settings.checks):
+            if blocking_reason(record.measures, workspace.settings.checks):
                 break
         return worked_on
 

@@ -1,15 +1,16 @@
 """The evaluation over a warehouse: what the `eval_scores` asset, the command line and the tests share."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.evaluation.judging import JudgedQuery, judge
+from librarian_pipeline.evaluation.metrics import per_query
 from librarian_pipeline.evaluation.score_table import ScoreTable
-from librarian_pipeline.evaluation.scoring import rank_queries, score_rankings
+from librarian_pipeline.evaluation.scoring import by_mode, rank_queries, score_rankings
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.indexing import chunk_versions, index_model, indexed_episodes, load_searcher
 from librarian_pipeline.retrieval.modes import Searcher, passages_of
@@ -93,3 +94,26 @@ def stored_score_table(warehouse: Warehouse) -> ScoreTable:
 def nothing_measured(warehouse: Warehouse) -> UsageError:
     home = shlex.quote(str(warehouse.root.parent))
     return UsageError("nothing has been measured yet", f"run `librarian run --home {home}`")
+
+
+@dataclass(frozen=True)
+class QueryScores:
+    """The stored rankings, query by query: `values` by mode, metric and query id, of the queries that have judged passages.
+
+    `lost` holds, of each judged query, the spans that no passage hits.
+    """
+
+    values: Mapping[str, Mapping[str, Mapping[str, float]]]
+    lost: Mapping[str, tuple[str, ...]]
+
+
+def query_scores(warehouse: Warehouse) -> QueryScores:
+    """Of the figures as they were measured, those of each query."""
+    chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
+    judged = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), passages_of(chunks))
+    scorable = [query for query in judged if query.hits_by_span]
+    rankings = by_mode(warehouse.read("rankings"))
+    return QueryScores(
+        values={mode: per_query(scorable, ranking) for mode, ranking in rankings.items()},
+        lost={query.query_id: query.lost_spans for query in judged},
+    )

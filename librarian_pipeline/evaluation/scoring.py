@@ -41,18 +41,24 @@ def rank_queries(
 def score_rankings(rankings: pa.Table, queries: Sequence[JudgedQuery], settings: EvaluationSettings) -> pa.Table:
     """The figures of every mode; columns as in `schemas.EVAL_SCORES`. Queries none of whose spans resolve are left out."""
     scorable = [query for query in queries if query.hits_by_span]
-    by_mode: dict[str, dict[str, list[str]]] = {mode: {} for mode in MODES}
-    for row in rankings.to_pylist():  # stored best first
-        by_mode[row["mode"]].setdefault(row["query_id"], []).append(row["chunk_id"])
+    found = by_mode(rankings)
     rows = [
         row
         for mode in (MODES if scorable else ())
         for row in score_rows(
             mode,
             scorable,
-            by_mode[mode],
+            found[mode],
             resamples=settings.bootstrap_resamples,
             confidence=settings.confidence,
         )
     ]
     return pa.Table.from_pylist(rows, schema=EVAL_SCORES)
+
+
+def by_mode(rankings: pa.Table) -> dict[str, dict[str, list[str]]]:
+    """The ranking of each mode: chunk ids by query id, best first."""
+    found: dict[str, dict[str, list[str]]] = {mode: {} for mode in MODES}
+    for row in rankings.to_pylist():  # stored best first
+        found[row["mode"]].setdefault(row["query_id"], []).append(row["chunk_id"])
+    return found

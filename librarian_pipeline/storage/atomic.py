@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,24 @@ def write_text(text: str, path: Path) -> None:
     temporary = _temporary(path)
     temporary.write_text(text, encoding="utf-8")
     _put_in_place(temporary, path)
+
+
+def link(source: Path, target: Path) -> None:
+    """Makes `target` a second name of a file that is only ever replaced, never written to; a copy where links can't be made.
+
+    Not flushed to disk: for what can be made again. Raises `FileNotFoundError` where there is no `source`.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(target)
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(source, temporary)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system without links, or a file that has too many
+        shutil.copyfile(source, temporary)
+    temporary.replace(target)
+    temporary.unlink(missing_ok=True)  # a rename onto another name of the same file leaves both
 
 
 def sweep(folder: Path, pattern: str) -> None:

@@ -8,6 +8,7 @@ commit point of the step. A source that can't be read leaves a record of the fai
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -119,6 +120,30 @@ class Warehouse:
             self.path(beside, partition).unlink(missing_ok=True)
         self.path(asset, partition).unlink(missing_ok=True)
         self.clear_failure(asset, partition)
+
+    def fork(self, root: Path) -> "Warehouse":
+        """A warehouse at `root`, which isn't there yet, with all tables that are in this one, and the same cache.
+
+        The files are the same until either writes its own in their place: neither sees what the other writes from then on.
+        """
+        other = Warehouse(root, self.cache_dir)
+        for table in self.tables():
+            for path in (self.root / table).iterdir():
+                if not path.name.startswith("."):
+                    with suppress(FileNotFoundError):  # replaced or dropped meanwhile: then it is derived anew
+                        atomic.link(path, root / table / path.name)
+        return other
+
+    def adopt(self, other: "Warehouse", asset: str, partition: str | None) -> Provenance | None:
+        """Takes over an output of another warehouse, with the tables beside it; None if it is replaced meanwhile."""
+        record = other.provenance(asset, partition)
+        try:
+            for name in (*(record.beside if record else ()), asset):
+                atomic.link(other.path(name, partition), self.path(name, partition))
+        except FileNotFoundError:
+            return None
+        self.clear_failure(asset, partition)
+        return self.committed(asset, partition)
 
     def record_failure(self, asset: str, partition: str | None, failure: Failure) -> None:
         atomic.write_text(json.dumps(asdict(failure), ensure_ascii=False), self._failure_path(asset, partition))

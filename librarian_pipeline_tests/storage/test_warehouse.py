@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -326,3 +327,73 @@ def test_the_tables_beside_a_dropped_partition_are_dropped_with_it(warehouse):
 def test_dropping_what_is_not_there_does_nothing(warehouse):
     warehouse.drop("notes", "ep01")
     assert warehouse.partitions("notes") == []
+
+
+# Two warehouses that share files
+
+
+def no_links(source: Path, target: Path) -> None:
+    raise OSError(errno.EPERM, "the file system has no links")
+
+
+def out_of(warehouse: Warehouse) -> dict[str, bytes]:
+    return {str(path.relative_to(warehouse.root)): path.read_bytes() for path in warehouse.root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(params=["linked", "copied"])
+def sharing(request, monkeypatch):
+    if request.param == "copied":
+        monkeypatch.setattr(os, "link", no_links)
+    return request.param
+
+
+def test_a_fork_has_all_that_there_is_and_nothing_half_written(warehouse, tmp_path, sharing):
+    put(warehouse, OLD, OLD_BESIDE, partition="ep01")
+    warehouse.record_failure("notes", "ep01", FAILURE)
+    before = out_of(warehouse)
+    (warehouse.root / "eval" / f".ep01.parquet.{os.getpid()}.tmp").write_bytes(b"half")
+    other = warehouse.fork(tmp_path / "other")
+    assert out_of(other) == before
+    assert other.committed("eval", "ep01") == warehouse.committed("eval", "ep01")
+    assert other.path("eval", "ep01").samefile(warehouse.path("eval", "ep01")) == (sharing == "linked")
+    assert other.cache_dir == warehouse.cache_dir
+
+
+@pytest.mark.parametrize("writer", ["the fork", "the one it was forked from"])
+def test_what_one_writes_the_other_does_not_see(warehouse, tmp_path, sharing, writer):
+    put(warehouse, OLD, OLD_BESIDE, partition="ep01")
+    put(warehouse, OLD, OLD_BESIDE, partition="ep02")
+    warehouse.record_failure("eval", "ep01", FAILURE)
+    other = warehouse.fork(tmp_path / "other")
+    changed, kept = (other, warehouse) if writer == "the fork" else (warehouse, other)
+    before = out_of(kept)
+    put(changed, NEW, NEW_BESIDE, partition="ep01")
+    changed.drop("eval", "ep02")
+    assert out_of(kept) == before
+    assert changed.read("eval", "ep01").to_pylist() == NEW.to_pylist()
+
+
+def test_an_adopted_output_replaces_the_own_one_with_the_tables_beside_it_and_clears_its_failure(
+    warehouse, tmp_path, sharing
+):
+    other = Warehouse(tmp_path / "other")
+    written = put(other, NEW, NEW_BESIDE, partition="ep01")
+    put(warehouse, OLD, OLD_BESIDE, partition="ep01")
+    warehouse.record_failure("eval", "ep01", FAILURE)
+    assert warehouse.adopt(other, "eval", "ep01") == written
+    assert warehouse.committed("eval", "ep01") == written
+    assert warehouse.read("rankings", "ep01").to_pylist() == NEW_BESIDE.to_pylist()
+    assert warehouse.failure("eval", "ep01") is None
+
+
+def test_an_output_that_is_the_same_file_already_can_be_adopted_and_leaves_nothing_behind(warehouse, tmp_path, sharing):
+    written = put(warehouse, OLD, OLD_BESIDE)
+    other = warehouse.fork(tmp_path / "other")
+    assert other.adopt(warehouse, "eval", None) == written
+    assert temporary_files(other) == []
+
+
+def test_what_the_other_does_not_have_is_not_adopted_and_the_own_stays(warehouse, tmp_path):
+    written = put(warehouse, OLD)
+    assert warehouse.adopt(Warehouse(tmp_path / "other"), "eval", None) is None
+    assert warehouse.committed("eval") == written

@@ -1,0 +1,1 @@
+"""Several settings of one archive, derived and measured side by side."""
