@@ -76,9 +76,13 @@ class DigestMemo:
         return digest
 
     def save(self) -> None:
-        """Writes the memo in one step, if anything in it changed. Raises `OSError` where it can't be written."""
+        """Writes the memo in one step, if anything in it changed, without the files that are gone.
+
+        Raises `OSError` where it can't be written.
+        """
         if not self._changed:
             return
+        self._digests = {path: entry for path, entry in self._digests.items() if Path(path).exists()}
         self._memo_path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self._memo_path.parent, prefix=f".{self._memo_path.name}.")
         temporary = Path(name)

@@ -143,3 +143,15 @@ def test_a_memo_that_cannot_be_written_says_so_and_leaves_nothing_behind(tmp_pat
     with pytest.raises(OSError, match=r"memo\.json"):
         memo.save()
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "memo.json"]
+
+
+def test_files_that_are_gone_don_t_stay_in_the_memo(tmp_path):
+    memo_path = tmp_path / "memo.json"
+    gone, here = write_old(tmp_path / "gone", b"gone"), write_old(tmp_path / "here", b"here")
+    memo = cache.DigestMemo(memo_path)
+    memo.sha256(gone)
+    memo.save()
+    gone.unlink()
+    memo.sha256(here)
+    memo.save()
+    assert list(json.loads(memo_path.read_text())) == [str(here)]

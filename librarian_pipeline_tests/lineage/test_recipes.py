@@ -68,6 +68,9 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "evaluation.bootstrap_resamples": (500, {"eval_scores"}),
     "evaluation.confidence": (0.9, {"eval_scores"}),
     "dagster.executor": ("multiprocess", set()),
+    "dagster.max_concurrent_runs": (3, set()),
+    "dagster.sensor_interval_s": (5, set()),
+    "dagster.reeval_at": ("04:30", set()),
 }
 PACKAGES = {
     "av": {"audio"} | SPEECH,
