@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -189,20 +189,48 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = Fals
 
 
 @app.command("eval")
-def evaluate(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = False) -> None:
-    """The score table of the current index."""
-    from librarian_pipeline.console import print_lines, print_score_table
-    from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
+def evaluate(
+    home: Home = DEFAULT_HOME,
+    by: Annotated[Literal["language", "kind", "split"] | None, typer.Option(help="The figures of each one as well.")] = None,
+    split: Annotated[Literal["dev", "test"] | None, typer.Option(help="Only the queries of this split.")] = None,
+    trec: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write qrels and a run file of each mode, in TREC's formats.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """The score table of the current index, and how near its citations are."""
+    from librarian_pipeline.console import print_grid, print_lines, print_score_table
+    from librarian_pipeline.evaluation.measure import export_stored, lost_labels, stored_score_table
+    from librarian_pipeline.evaluation.score_table import detectable_lines, jump_in_grid, sliced_grid
     from librarian_pipeline.lineage.outdated import verdicts
+    from librarian_pipeline.storage.schemas import DETECTABLE
 
     workspace = _open(home)
-    table = stored_score_table(workspace.warehouse)
+    table = stored_score_table(workspace.warehouse, split)
+    scores = workspace.warehouse.read("eval_scores")
+    detectable = workspace.warehouse.read_all("detectable", ["all"], DETECTABLE)
     if as_json:
         caption = {"passages": table.n_passages, "episodes": table.n_episodes, "queries": table.n_queries}
-        scores = workspace.warehouse.read("eval_scores").to_pylist()
-        _print_json({**caption, "dense": table.dense_backend, "scores": scores})
+        figures = {
+            name: [row for row in rows.to_pylist() if split is None or split in row["slice"].split("/")]
+            for name, rows in (("scores", scores), ("detectable", detectable))
+        }
+        _print_json({**caption, "dense": table.dense_backend, **figures})
     else:
         print_score_table(table)
+        if by is not None:
+            print_grid(sliced_grid(scores, by, split), numbers_from=2)
+        within = "jump-in: share of queries whose first citation is that near to the judged start, and the median distance"
+        print_grid(jump_in_grid(scores, by, split), numbers_from=2 if by else 1, caption=within)
+        print_lines(["", *told] if (told := detectable_lines(detectable, scores, split)) else [])
+    if trec is not None:
+        exported = export_stored(workspace.warehouse, trec, split)
+        print_lines([f"written: {path}" for path in exported.files], to_stderr=True)
+        print_lines(
+            [f"left out: query {query_id!r}: no passage meets any of its spans" for query_id in exported.left_out],
+            to_stderr=True,
+        )
     lost = lost_labels(workspace.warehouse)
     print_lines([f"gold set: {line}" for line in lost], to_stderr=True)
     if not all(verdict.settled for verdict in verdicts(workspace.observe()).values()):

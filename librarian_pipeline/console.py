@@ -15,7 +15,7 @@ from rich.text import Text
 from librarian_pipeline.progress import Progress as ProgressReports
 
 if TYPE_CHECKING:
-    from librarian_pipeline.evaluation.score_table import ScoreTable
+    from librarian_pipeline.evaluation.score_table import Grid, ScoreTable
 
 LINE_EVERY_S = 15.0
 
@@ -60,6 +60,14 @@ def print_score_table(table: "ScoreTable") -> None:
         print_table(table.header, table.rows, numbers_from=1)
     else:
         print_lines(["no gold queries, so nothing is measured: put some in gold/gold_set.json (see the README)"])
+
+
+def print_grid(grid: "Grid", *, numbers_from: int, caption: str = "") -> None:
+    """A table below its caption, after an empty line; nothing if it has no rows."""
+    header, rows = grid
+    if rows:
+        print_lines(["", caption, ""] if caption else [""])
+        print_table(header, rows, numbers_from=numbers_from)
 
 
 @contextmanager

@@ -13,11 +13,11 @@ def gold_set(step: Step) -> Output:
 
 
 def eval_scores(step: Step) -> Output:
-    """R@1, R@3, R@5 and MRR of every retrieval mode on the gold set, with confidence intervals."""
+    """How well every retrieval mode finds and cites what the gold set asks for, with confidence intervals."""
     measured = measure(step.warehouse, step.settings, lambda done, total: step.report(done, total, "queries"))
     figures = {f"{mode} {metric}": value for (mode, metric), value in measured.table.values.items()}
     return Output(
         measured.scores,
-        beside={"rankings": measured.rankings, "eval_corpus": measured.corpus},
+        beside=measured.beside,
         facts={"score table": Markdown(measured.table.to_markdown()), **figures},
     )

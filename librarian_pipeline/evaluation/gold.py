@@ -21,6 +21,8 @@ def _from_text(value: object) -> int:
     return parse_timecode(value)
 
 
+Kind = Literal["paraphrase", "keyword", "cross_lingual", "synthesis", "unanswerable"]
+Split = Literal["dev", "test"]
 Timecode = Annotated[int, BeforeValidator(_from_text)]
 
 
@@ -56,8 +58,8 @@ class GoldQuery(_Strict):
     id: str = Field(pattern=r"^\S+$")
     query: str = Field(pattern=r"\S")
     language: str = Field(pattern=r"^[a-z]{2}$")
-    kind: Literal["paraphrase", "keyword", "cross_lingual", "synthesis", "unanswerable"]
-    split: Literal["dev", "test"]
+    kind: Kind
+    split: Split
     critical: bool = False
     relevant: tuple[GoldSpan, ...]
 

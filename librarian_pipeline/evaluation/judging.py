@@ -13,7 +13,10 @@ from librarian_pipeline.retrieval.modes import Passage
 
 @dataclass(frozen=True)
 class JudgedQuery:
-    """A query, and for each of its spans the passages that hit it. `lost_spans` says which spans no passage hits."""
+    """A query, and for each of its spans the passages that hit it. `lost_spans` says which spans no passage hits.
+
+    `starts` has the episode, and the start in milliseconds, of each span of a transcript that is hit.
+    """
 
     query_id: str
     query: str
@@ -22,6 +25,7 @@ class JudgedQuery:
     split: str
     hits_by_span: tuple[frozenset[str], ...]
     lost_spans: tuple[str, ...]
+    starts: tuple[tuple[str, int], ...] = ()
 
     @property
     def relevant(self) -> frozenset[str]:
@@ -50,6 +54,11 @@ def judge(gold: pa.Table, passages: Mapping[str, Passage]) -> list[JudgedQuery]:
                 split=rows[0]["split"],
                 hits_by_span=tuple(hits for hits in found if hits),
                 lost_spans=tuple(describe_span(row) for row, hits in zip(rows, found, strict=True) if not hits),
+                starts=tuple(
+                    (row["episode_id"], row["start_ms"])
+                    for row, hits in zip(rows, found, strict=True)
+                    if hits and row["layer"] == "transcript"
+                ),
             )
         )
     return judged

@@ -3,17 +3,23 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.evaluation.judging import JudgedQuery, judge
+from librarian_pipeline.evaluation.jump_in import jump_ins
 from librarian_pipeline.evaluation.metrics import per_query
+from librarian_pipeline.evaluation.power import detectable
 from librarian_pipeline.evaluation.score_table import ScoreTable
 from librarian_pipeline.evaluation.scoring import by_mode, rank_queries, score_rankings
+from librarian_pipeline.evaluation.trec import Exported, export_trec, qrels_table
+from librarian_pipeline.retrieval.citations import Citer
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.indexing import chunk_versions, index_model, indexed_episodes, load_searcher
-from librarian_pipeline.retrieval.modes import Searcher, passages_of
+from librarian_pipeline.retrieval.modes import DEFAULT_MODE, Searcher, passages_of
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.storage.schemas import CHUNKS, EVAL_CORPUS, GOLD_SET
 from librarian_pipeline.storage.warehouse import Warehouse
@@ -21,15 +27,29 @@ from librarian_pipeline.storage.warehouse import Warehouse
 
 @dataclass(frozen=True)
 class Measured:
-    """Columns as in `schemas.EVAL_SCORES`, `RANKINGS` and, in one row, `EVAL_CORPUS`."""
+    """Columns as in `schemas.EVAL_SCORES`, `RANKINGS`, `JUMP_INS`, `QRELS`, `DETECTABLE` and, in one row, `EVAL_CORPUS`."""
 
     scores: pa.Table
     rankings: pa.Table
     corpus: pa.Table
+    jump_ins: pa.Table
+    qrels: pa.Table
+    detectable: pa.Table
 
     @property
     def table(self) -> ScoreTable:
         return ScoreTable.of(self.scores, self.corpus)
+
+    @property
+    def beside(self) -> dict[str, pa.Table]:
+        """All but the scores, by their names in the warehouse."""
+        return {
+            "rankings": self.rankings,
+            "eval_corpus": self.corpus,
+            "jump_ins": self.jump_ins,
+            "qrels": self.qrels,
+            "detectable": self.detectable,
+        }
 
 
 def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int, int], None] | None = None) -> Measured:
@@ -40,8 +60,16 @@ def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int
     searcher = load_searcher(warehouse, settings)
     queries = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), searcher.passages)
     rankings = rank_queries(searcher, queries, on_progress)
-    scores = score_rankings(rankings, queries, settings.evaluation)
-    return Measured(scores, rankings, _corpus(searcher, queries, embedder_card(index_model(warehouse, settings)).label))
+    cited = jump_ins(rankings, queries, searcher.passages, Citer(warehouse, searcher))
+    dense_backend = embedder_card(index_model(warehouse, settings)).label
+    return Measured(
+        scores=score_rankings(rankings, queries, cited, settings.evaluation),
+        rankings=rankings,
+        corpus=_corpus(searcher, queries, dense_backend),
+        jump_ins=cited,
+        qrels=qrels_table(queries),
+        detectable=detectable(queries, by_mode(rankings), DEFAULT_MODE),
+    )
 
 
 def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: str) -> pa.Table:
@@ -84,11 +112,33 @@ def _all_were_found(warehouse: Warehouse) -> bool:
     return int(corpus["n_lost_spans"]) == 0
 
 
-def stored_score_table(warehouse: Warehouse) -> ScoreTable:
-    """The figures as they were measured. Raises `UsageError` if nothing has been measured yet."""
+def stored_score_table(warehouse: Warehouse, split: str | None = None) -> ScoreTable:
+    """The figures as they were measured, of all queries or of one split.
+
+    Raises `UsageError` if nothing has been measured yet, or no query of the split.
+    """
     if warehouse.committed("eval_scores") is None:
         raise nothing_measured(warehouse)
-    return ScoreTable.of(warehouse.read("eval_scores"), warehouse.read("eval_corpus"))
+    table = ScoreTable.of(warehouse.read("eval_scores"), warehouse.read("eval_corpus"), split)
+    if split is not None and not table.rows:
+        raise UsageError(f"no query of the {split} split was measured", "leave out --split, or give queries that split")
+    return table
+
+
+def export_stored(warehouse: Warehouse, folder: Path, split: str | None = None) -> Exported:
+    """Writes the judgements and rankings as they were measured, of all queries or of one split, into `folder`.
+
+    Raises `UsageError` if nothing has been measured yet, or nothing by this version, or if the folder can't be written.
+    """
+    record = warehouse.committed("eval_scores")
+    if record is None or "qrels" not in record.beside:
+        raise nothing_measured(warehouse)
+    rankings, qrels = warehouse.read("rankings"), warehouse.read("qrels")
+    if split is not None:
+        gold = warehouse.read_all("gold_set", ["all"], GOLD_SET)
+        wanted = gold.filter(pc.field("split") == split).column("query_id")
+        rankings, qrels = (table.filter(pc.is_in(table.column("query_id"), wanted)) for table in (rankings, qrels))
+    return export_trec(rankings, qrels, folder)
 
 
 def nothing_measured(warehouse: Warehouse) -> UsageError:

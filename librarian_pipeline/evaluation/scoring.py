@@ -6,7 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from librarian_pipeline.evaluation.judging import JudgedQuery
-from librarian_pipeline.evaluation.metrics import score_rows
+from librarian_pipeline.evaluation.jump_in import jump_in_rows
+from librarian_pipeline.evaluation.metrics import Ranking, score_rows
 from librarian_pipeline.retrieval.modes import MODES, Searcher
 from librarian_pipeline.settings import EvaluationSettings
 from librarian_pipeline.storage.schemas import EVAL_SCORES, RANKINGS
@@ -38,27 +39,24 @@ def rank_queries(
     return pa.Table.from_pylist(rows, schema=RANKINGS)
 
 
-def score_rankings(rankings: pa.Table, queries: Sequence[JudgedQuery], settings: EvaluationSettings) -> pa.Table:
+def score_rankings(
+    rankings: pa.Table, queries: Sequence[JudgedQuery], jump_ins: pa.Table, settings: EvaluationSettings
+) -> pa.Table:
     """The figures of every mode; columns as in `schemas.EVAL_SCORES`. Queries none of whose spans resolve are left out."""
     scorable = [query for query in queries if query.hits_by_span]
-    found = by_mode(rankings)
+    resamples, confidence = settings.bootstrap_resamples, settings.confidence
     rows = [
         row
-        for mode in (MODES if scorable else ())
-        for row in score_rows(
-            mode,
-            scorable,
-            found[mode],
-            resamples=settings.bootstrap_resamples,
-            confidence=settings.confidence,
-        )
+        for mode, ranking in (by_mode(rankings) if scorable else {}).items()
+        for row in score_rows(mode, scorable, ranking, resamples=resamples, confidence=confidence)
     ]
+    rows += jump_in_rows(jump_ins, scorable, resamples=resamples, confidence=confidence)
     return pa.Table.from_pylist(rows, schema=EVAL_SCORES)
 
 
-def by_mode(rankings: pa.Table) -> dict[str, dict[str, list[str]]]:
-    """The ranking of each mode: chunk ids by query id, best first."""
+def by_mode(rankings: pa.Table) -> dict[str, Ranking]:
+    """The stored results of each mode, as `metrics` takes them; modes that found nothing included."""
     found: dict[str, dict[str, list[str]]] = {mode: {} for mode in MODES}
     for row in rankings.to_pylist():  # stored best first
         found[row["mode"]].setdefault(row["query_id"], []).append(row["chunk_id"])
-    return found
+    return dict(found)

@@ -32,6 +32,8 @@ _FIGURE: list[Source] = [
     ("vector_index", "embedding"),
     ("chunks", "start_ms"),
     ("chunks", "end_ms"),
+    ("transcripts", "words"),
+    ("transcripts", "start_ms"),
     ("gold_set", "query"),
     ("gold_set", "start_ms"),
     ("gold_set", "end_ms"),

@@ -29,7 +29,7 @@ ASSETS = (
         "eval_scores",
         "evaluation",
         per_episode=False,
-        upstream=("chunks", "bm25_raw_index", "bm25_stem_index", "vector_index", "gold_set"),
+        upstream=("transcripts", "chunks", "bm25_raw_index", "bm25_stem_index", "vector_index", "gold_set"),
     ),
 )
 """In an order in which each comes after all that it is derived from."""

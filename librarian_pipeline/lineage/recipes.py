@@ -25,7 +25,7 @@ CODE = {
     "bm25_stem_index": 1,
     "vector_index": 1,
     "gold_set": 1,
-    "eval_scores": 1,
+    "eval_scores": 2,
 }
 
 
@@ -70,7 +70,6 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
                 **settings.fusion.model_dump(),
                 **settings.evaluation.model_dump(),
                 **query_recipe(settings.embeddings),
-                "ir_measures": version("ir_measures"),
             }
         case _:
             return {}

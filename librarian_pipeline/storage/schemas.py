@@ -150,6 +150,34 @@ EVAL_SCORES = pa.schema(
     ]
 )
 
+JUMP_INS = pa.schema(
+    [
+        ("mode", pa.string()),
+        ("query_id", pa.string()),
+        ("chunk_id", pa.string()),
+        ("cited_ms", pa.int64()),
+        ("judged_start_ms", pa.int64()),
+        ("offset_ms", pa.int64()),
+    ]
+)
+"""Beside `eval_scores`: the time that each mode cites first, against the judged start."""
+
+QRELS = pa.schema([("query_id", pa.string()), ("span_idx", pa.int64()), ("chunk_id", pa.string())])
+"""Beside `eval_scores`: the passages that hit each judged span, counted from 0 among the spans of its query that are hit."""
+
+DETECTABLE = pa.schema(
+    [
+        ("slice", pa.string()),
+        ("mode", pa.string()),
+        ("metric", pa.string()),
+        ("like_mode", pa.string()),
+        ("spread", pa.float64()),
+        ("effect", pa.float64()),
+        ("n_queries", pa.int64()),
+    ]
+)
+"""Beside `eval_scores`: the smallest loss that the gold set can tell from chance; see `evaluation/power.py`."""
+
 EVAL_CORPUS = pa.schema(
     [
         ("n_passages", pa.int64()),
@@ -192,7 +220,7 @@ COLUMNS_OF = {
     "bm25_stem_index": (POSTINGS, BM25_DOCUMENTS, BM25_CORPUS),
     "vector_index": (embeddings_schema(-1), VECTOR_INDEX_MODEL),
     "gold_set": (GOLD_SET,),
-    "eval_scores": (EVAL_SCORES, RANKINGS, EVAL_CORPUS),
+    "eval_scores": (EVAL_SCORES, RANKINGS, EVAL_CORPUS, JUMP_INS, QRELS, DETECTABLE),
 }
 
 

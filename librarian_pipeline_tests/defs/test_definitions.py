@@ -23,7 +23,7 @@ GRAPH = {
     "bm25_stem_index": ["chunks"],
     "vector_index": ["embeddings"],
     "gold_set": [],
-    "eval_scores": ["bm25_raw_index", "bm25_stem_index", "chunks", "gold_set", "vector_index"],
+    "eval_scores": ["bm25_raw_index", "bm25_stem_index", "chunks", "gold_set", "transcripts", "vector_index"],
 }
 PARTITIONED = {"audio", "notes", "transcripts", "chunks", "embeddings"}
 

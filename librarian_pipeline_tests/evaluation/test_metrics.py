@@ -4,7 +4,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from librarian_pipeline.evaluation.metrics import METRICS, bootstrap_interval, per_query, score_rows, slices
+from librarian_pipeline.evaluation.metrics import METRICS, bootstrap_interval, dimension_of, per_query, score_rows, slices
 
 IDS = [f"ep01:t{n:03d}" for n in range(12)]
 RANKINGS = st.lists(st.sampled_from(IDS), unique=True, max_size=12)
@@ -42,10 +42,14 @@ def test_mrr_is_one_over_the_rank_of_the_first_passage_that_hits_any_span(judged
 @given(st.frozensets(st.sampled_from(IDS), min_size=1, max_size=4), RANKINGS.filter(bool))
 def test_a_query_of_one_span_scores_as_trec_eval_scores_it(judged, hits, ranking):
     found = per_query([judged("q1", hits)], {"q1": ranking})
-    evaluator = pytrec_eval.RelevanceEvaluator({"q1": dict.fromkeys(hits, 1)}, {"recip_rank", "success.1,3,5"})
-    trec = evaluator.evaluate({"q1": {name: float(-rank) for rank, name in enumerate(ranking)}})["q1"]
+    measures = {"recip_rank", "success.1,3,5", "ndcg_cut.10"}
+    evaluator = pytrec_eval.RelevanceEvaluator({"q1": dict.fromkeys(hits, 1)}, measures)
+    trec, cut = (
+        evaluator.evaluate({"q1": {name: float(-rank) for rank, name in enumerate(names)}})["q1"]
+        for names in (ranking, ranking[:10])
+    )
     assert [found[metric]["q1"] for metric in METRICS] == pytest.approx(
-        [trec["success_1"], trec["success_3"], trec["success_5"], trec["recip_rank"]]
+        [trec["success_1"], trec["success_3"], trec["success_5"], trec["recip_rank"], cut["recip_rank"], trec["ndcg_cut_10"]]
     )
 
 
@@ -80,10 +84,31 @@ def test_a_hit_far_down_still_counts_for_mrr(judged):
     assert found["MRR"]["q1"] == pytest.approx(0.01)
 
 
+@pytest.mark.parametrize(("before", "mrr", "ndcg"), [(9, 0.1, 1 / np.log2(11)), (10, 0.0, 0.0)])
+def test_the_tenth_place_is_the_last_that_counts_for_what_is_cut_at_10(judged, before, mrr, ndcg):
+    found = per_query([judged("q1", {"a"})], {"q1": [*(f"x{n}" for n in range(before)), "a"]})
+    assert (found["MRR@10"]["q1"], found["nDCG@10"]["q1"]) == pytest.approx((mrr, ndcg))
+
+
+def test_the_ideal_of_ndcg_has_both_passages_of_a_span(judged):
+    found = per_query([judged("q1", {"a", "b"})], {"q1": ["a", "x"]})
+    assert found["nDCG@10"]["q1"] == pytest.approx(1 / (1 + 1 / np.log2(3)))
+
+
+def test_a_passage_that_hits_two_spans_gains_no_more_than_one_that_hits_one(judged):
+    found = per_query([judged("q1", {"a", "b"}, {"a"})], {"q1": ["b", "a"]})
+    assert found["nDCG@10"]["q1"] == pytest.approx(1.0)
+
+
+def test_a_query_none_of_whose_spans_resolve_has_no_value(judged):
+    found = per_query([judged("q1"), judged("q2", {"a"})], {"q1": ["a"], "q2": ["a"]})
+    assert {metric: set(values) for metric, values in found.items()} == {metric: {"q2"} for metric in METRICS}
+
+
 # Slices
 
 
-def test_there_is_a_slice_for_all_and_for_each_language_kind_and_split(judged):
+def test_there_is_a_slice_for_all_for_each_language_kind_and_split_and_for_what_of_them_is_in_a_split(judged):
     queries = [judged("q1", {"a"}), judged("q2", {"a"}, language="cs", kind="keyword", split="test")]
     assert slices(queries) == {
         "all": ["q1", "q2"],
@@ -93,7 +118,18 @@ def test_there_is_a_slice_for_all_and_for_each_language_kind_and_split(judged):
         "paraphrase": ["q1"],
         "dev": ["q1"],
         "test": ["q2"],
+        "cs/test": ["q2"],
+        "en/dev": ["q1"],
+        "keyword/test": ["q2"],
+        "paraphrase/dev": ["q1"],
     }
+
+
+def test_each_slice_of_whole_splits_is_known_by_what_it_is_a_slice_by(judged):
+    queries = [judged("q1", {"a"}), judged("q2", {"a"}, language="cs", kind="keyword", split="test")]
+    found = {name: dimension_of(name) for name in slices(queries) if "/" not in name}
+    languages, kinds = dict.fromkeys(("cs", "en"), "language"), dict.fromkeys(("keyword", "paraphrase"), "kind")
+    assert found == {"all": None, **languages, **kinds, "dev": "split", "test": "split"}
 
 
 def test_each_slice_has_the_mean_of_its_own_queries(judged):
@@ -138,3 +174,8 @@ def test_the_interval_of_a_share_is_close_to_the_normal_one():
     assert bootstrap_interval(sample, resamples=5000, confidence=0.95) == pytest.approx(
         (0.6 - half_width, 0.6 + half_width), abs=0.01
     )
+
+
+def test_the_interval_of_a_median_is_about_the_median_and_not_the_mean():
+    sample = np.array([1.0] * 5 + [2.0] * 90 + [1_000.0] * 5)
+    assert bootstrap_interval(sample, resamples=2000, confidence=0.95, statistic=np.median) == (2.0, 2.0)

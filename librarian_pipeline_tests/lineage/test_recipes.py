@@ -79,7 +79,6 @@ PACKAGES = {
     "ctranslate2": SPEECH,
     "simplemma": {"bm25_stem_index"},
     "snowballstemmer": set(),
-    "ir_measures": {"eval_scores"},
     "mutagen": {"episodes", "notes"},
 }
 

@@ -1,13 +1,17 @@
 """Each command as people and programs use it."""
 
 import json
+import re
 import time
+from pathlib import Path
 from typing import Any
 
+import ir_measures
 import pytest
 
+from librarian_pipeline.evaluation.jump_in import JUMP_METRICS
 from librarian_pipeline.evaluation.metrics import METRICS
-from librarian_pipeline.retrieval.modes import MODES
+from librarian_pipeline.retrieval.modes import DEFAULT_MODE, MODES
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import environment, run_librarian
 
@@ -52,9 +56,52 @@ def test_status_as_json_has_the_state_of_every_output(sample: Workspace) -> None
 def test_eval_as_json_has_every_figure_with_its_interval(sample: Workspace) -> None:
     scores = output(sample, "eval")["scores"]
     overall = {(row["mode"], row["metric"]): row for row in scores if row["slice"] == "all"}
-    assert set(overall) == {(mode, metric) for mode in MODES for metric in METRICS}
+    assert set(overall) == {(mode, metric) for mode in MODES for metric in (*METRICS, *JUMP_METRICS)}
     assert all(row["ci_low"] <= row["value"] <= row["ci_high"] for row in overall.values())
-    assert {"all", "en", "cs", "paraphrase", "keyword", "dev", "test"} <= {row["slice"] for row in scores}
+    assert {"all", "en", "cs", "paraphrase", "keyword", "dev", "test", "cs/test"} <= {row["slice"] for row in scores}
+
+
+def test_eval_as_json_says_what_the_gold_set_can_tell(sample: Workspace) -> None:
+    told = {row["metric"]: row for row in output(sample, "eval")["detectable"] if row["slice"] == "all"}
+    assert set(told) == {"MRR@10", "R@1"}
+    assert all(row["mode"] == DEFAULT_MODE and 0 < row["effect"] < 1 for row in told.values())
+
+
+def test_eval_as_json_of_a_split_has_its_slices_only(sample: Workspace) -> None:
+    found = output(sample, "eval", "--split", "test")
+    assert found["queries"] == next(row["n_queries"] for row in found["scores"] if row["slice"] == "test")
+    assert {row["slice"] for row in found["scores"]} >= {"test", "en/test", "paraphrase/test"}
+    assert all("test" in row["slice"].split("/") for row in found["scores"] + found["detectable"])
+
+
+def test_eval_shows_each_language_on_request_and_how_near_the_citations_are(sample: Workspace) -> None:
+    text = run_librarian("eval", "--by", "language", "--home", str(sample.home)).stdout
+    for language in ("cs", "en"):
+        for mode in MODES:
+            assert len(re.findall(rf"^{language} +{mode} ", text, re.MULTILINE)) == 2
+    assert "jump-in: " in text
+    assert f"{DEFAULT_MODE} MRR@10 " in text
+
+
+def test_eval_exports_files_that_give_the_same_figures(sample: Workspace, tmp_path: Path) -> None:
+    result = run_librarian("eval", "--trec", str(tmp_path / "trec"), "--home", str(sample.home))
+    assert result.returncode == 0, result.stderr
+    scores = {
+        (row["mode"], row["metric"]): row["value"] for row in output(sample, "eval")["scores"] if row["slice"] == "all"
+    }
+    qrels = list(ir_measures.read_trec_qrels(str(tmp_path / "trec" / "qrels.txt")))
+    for mode in MODES:
+        run = ir_measures.read_trec_run(str(tmp_path / "trec" / f"{mode}.run"))
+        found = ir_measures.calc_aggregate([ir_measures.RR, ir_measures.nDCG @ 10], qrels, run)
+        assert found[ir_measures.RR] == pytest.approx(scores[mode, "MRR"], abs=1e-6)
+        assert found[ir_measures.nDCG @ 10] == pytest.approx(scores[mode, "nDCG@10"], abs=1e-6)
+
+
+def test_the_export_of_a_split_has_its_queries_only(sample: Workspace, tmp_path: Path) -> None:
+    run_librarian("eval", "--trec", str(tmp_path), "--split", "dev", "--home", str(sample.home))
+    splits = {row["query_id"]: row["split"] for row in sample.warehouse.read("gold_set").to_pylist()}
+    for name in ("qrels.txt", f"{DEFAULT_MODE}.run"):
+        assert {splits[line.split()[0]] for line in (tmp_path / name).read_text().splitlines()} == {"dev"}
 
 
 @pytest.mark.parametrize("mode", MODES)

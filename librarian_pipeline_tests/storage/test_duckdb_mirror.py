@@ -28,6 +28,9 @@ ONE_FILE_TABLES = {
     "bm25_raw_corpus": schemas.BM25_CORPUS,
     "gold_set": schemas.GOLD_SET,
     "rankings": schemas.RANKINGS,
+    "jump_ins": schemas.JUMP_INS,
+    "qrels": schemas.QRELS,
+    "detectable": schemas.DETECTABLE,
     "eval_scores": schemas.EVAL_SCORES,
     "episodes": schemas.EPISODES,
 }
