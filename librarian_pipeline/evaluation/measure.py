@@ -11,10 +11,10 @@ from librarian_pipeline.evaluation.judging import JudgedQuery, judge
 from librarian_pipeline.evaluation.score_table import ScoreTable
 from librarian_pipeline.evaluation.scoring import rank_queries, score_rankings
 from librarian_pipeline.retrieval.embedders import embedder_card
-from librarian_pipeline.retrieval.indexing import index_model, indexed_episodes, load_searcher
-from librarian_pipeline.retrieval.modes import Searcher, passages_of
+from librarian_pipeline.retrieval.indexing import index_model, load_searcher
+from librarian_pipeline.retrieval.modes import Searcher
 from librarian_pipeline.settings import Settings
-from librarian_pipeline.storage.schemas import CHUNKS, EVAL_CORPUS, GOLD_SET
+from librarian_pipeline.storage.schemas import EVAL_CORPUS, GOLD_SET
 from librarian_pipeline.storage.warehouse import Warehouse
 
 
@@ -54,17 +54,6 @@ def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: s
         "dense_backend": dense_backend,
     }
     return pa.Table.from_pylist([row], schema=EVAL_CORPUS)
-
-
-def lost_labels(warehouse: Warehouse, gold: pa.Table | None = None) -> list[str]:
-    """A line for each judged span, of the stored gold set or of another one, that no passage hits."""
-    chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
-    judged = judge(gold if gold is not None else warehouse.read_all("gold_set", ["all"], GOLD_SET), passages_of(chunks))
-    return [
-        f"gold_set.json, query {query.query_id!r}: no passage meets {span}: mend its episode, times or heading"
-        for query in judged
-        for span in query.lost_spans
-    ]
 
 
 def stored_score_table(warehouse: Warehouse) -> ScoreTable:

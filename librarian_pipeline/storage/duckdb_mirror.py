@@ -6,7 +6,7 @@ is left for the next refresh.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import duckdb
@@ -29,6 +29,7 @@ PARTITION_EXPRESSIONS = {
     "speech_spans": "episode_id",
     "chunks": "episode_id",
     "embeddings": "split_part(chunk_id, ':', 1)",
+    "eval_history": "batch",
 }
 
 
@@ -44,12 +45,16 @@ def refresh(warehouse: Warehouse) -> None:
     _write(warehouse, lambda connection: _refresh_all(connection, warehouse), CONNECT_PATIENCE_S)
 
 
-def refresh_partitions(warehouse: Warehouse, tables: list[str], partition: str | None) -> None:
-    """The same for one partition of some tables: all that a step has written. Raises like `refresh`."""
+def refresh_partitions(
+    warehouse: Warehouse, tables: list[str], partition: str | None, whole_tables: Iterable[str] = ()
+) -> None:
+    """The same for one partition of some tables, and for all of others: what a step has written. Raises like `refresh`."""
 
     def work(connection: duckdb.DuckDBPyConnection) -> None:
         for table in tables:
             _refresh_partition(connection, warehouse, table, partition or WHOLE)
+        for table in whole_tables:
+            _refresh_table(connection, warehouse, table)
 
     _write(warehouse, work, STEP_PATIENCE_S)
 
@@ -78,13 +83,17 @@ def _work_in(database: Path, work: Callable[[duckdb.DuckDBPyConnection], None], 
 
 def _refresh_all(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
     for table in _all_tables(connection, warehouse):
-        stored, mirrored = _stored(warehouse, table), _mirrored(connection, table)
-        # The stored ones first: if one brings other columns, the table is made anew, and all are due.
-        for partition in [*stored, *(mirrored.keys() - stored.keys())]:
-            if partition not in stored:
-                _delete(connection, table, partition)
-            elif _mirrored_hash(connection, table, partition) != stored[partition]:
-                _refresh_partition(connection, warehouse, table, partition)
+        _refresh_table(connection, warehouse, table)
+
+
+def _refresh_table(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str) -> None:
+    stored, mirrored = _stored(warehouse, table), _mirrored(connection, table)
+    # The stored ones first: if one brings other columns, the table is made anew, and all are due.
+    for partition in [*stored, *(mirrored.keys() - stored.keys())]:
+        if partition not in stored:
+            _delete(connection, table, partition)
+        elif _mirrored_hash(connection, table, partition) != stored[partition]:
+            _refresh_partition(connection, warehouse, table, partition)
 
 
 def is_current(warehouse: Warehouse) -> bool:
