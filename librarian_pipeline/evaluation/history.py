@@ -8,6 +8,7 @@ history, and it can't be derived again: it is the one thing in the warehouse tha
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -133,25 +134,37 @@ def _read(warehouse: Warehouse, name: str, chosen: list[tuple[str, str, list[str
     return table.replace_schema_metadata().cast(EVAL_HISTORY)
 
 
+def last_measurements(history: pa.Table, most: int) -> pa.Table:
+    """The rows of the last measurements; `history` is as `read_history` gives it."""
+    ids = pc.unique(history.column("measurement")).to_pylist()
+    return _of(history, ids[-most:])
+
+
+def _of(history: pa.Table, measurements: Sequence[str]) -> pa.Table:
+    return history.filter(pc.is_in(history.column("measurement"), pa.array(measurements, pa.string())))
+
+
 def unexplained_changes(history: pa.Table) -> list[str]:
     """A line for each figure of the last measurement that is another than the last time that the same was measured.
 
     `history` is as `read_history` gives it.
     """
-    by_measurement: dict[str, list[dict[str, object]]] = {}
-    for row in history.to_pylist():
-        by_measurement.setdefault(row["measurement"], []).append(row)
-    if not by_measurement:
+    last = last_measurements(history, 1)
+    if last.num_rows == 0:
         return []
-    *earlier, last = by_measurement.values()
-    same = [rows for rows in earlier if rows[0]["fingerprint"] == last[0]["fingerprint"]]
-    if not same:
-        return []
-    before = {(row["mode"], row["metric"], row["slice"]): row for row in same[-1]}
-    lines = []
-    for row in last:
-        other = before.get((row["mode"], row["metric"], row["slice"]))
-        if other is not None and abs(float(str(row["value"])) - float(str(other["value"]))) > TOLERANCE:
-            figure = f"{row['mode']} {row['metric']}" + (f" of {row['slice']}" if row["slice"] != "all" else "")
-            lines.append(f"{figure}: {other['value']:.4f} at {other['measured_at']}, now {row['value']:.4f}")
-    return lines
+    same = history.filter(pc.equal(history.column("fingerprint"), last.column("fingerprint")[0]))
+    pair = last_measurements(same, 2).to_pylist()
+    now = last.column("measurement")[0].as_py()
+    before = {_figure(row): row for row in pair if row["measurement"] != now}
+    changed = [
+        (before[_figure(row)], row)
+        for row in pair
+        if row["measurement"] == now
+        and _figure(row) in before
+        and abs(row["value"] - before[_figure(row)]["value"]) > TOLERANCE
+    ]
+    return [f"{_figure(row)}: {old['value']:.4f} at {old['measured_at']}, now {row['value']:.4f}" for old, row in changed]
+
+
+def _figure(row: Mapping[str, Any]) -> str:
+    return f"{row['mode']} {row['metric']}" + (f" of {row['slice']}" if row["slice"] != "all" else "")

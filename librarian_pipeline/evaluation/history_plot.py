@@ -7,9 +7,12 @@ from html import escape
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from librarian_pipeline.evaluation.history import last_measurements
 
 WIDTH, HEIGHT = 720, 280
-LEFT, RIGHT, TOP, BOTTOM = 44, 108, 16, 44
+LEFT, RIGHT, TOP, BOTTOM = 44, 140, 16, 44
 """Room for the scale, for the modes' names, and for the dates."""
 LABEL_STEP = 15
 MOST_SHOWN = 60
@@ -28,16 +31,17 @@ class _Line:
     rank: int
 
 
-def history_svg(history: pa.Table, metric: str, *, name: str = "history") -> str:
+def history_svg(history: pa.Table, metric: str, *, name: str = "history", has_paper: bool = False) -> str:
     """A line for each mode over the last measurements, evenly spaced; empty where nothing was measured.
 
     `history` has the columns of `schemas.EVAL_HISTORY`, by time. `name` keeps ids apart where a page has several pictures.
+    With `has_paper` the picture brings its background, for places that may be light while the system is dark.
     """
-    rows = [row for row in history.to_pylist() if row["metric"] == metric and row["slice"] == "all"]
-    measurements = list(dict.fromkeys(row["measurement"] for row in rows))[-MOST_SHOWN:]
+    wanted = pc.and_(pc.equal(history.column("metric"), metric), pc.equal(history.column("slice"), "all"))
+    shown = last_measurements(history.filter(wanted), MOST_SHOWN).to_pylist()
+    measurements = list(dict.fromkeys(row["measurement"] for row in shown))
     if not measurements:
         return ""
-    shown = [row for row in rows if row["measurement"] in set(measurements)]
     moments = {row["measurement"]: row for row in shown}
     lines = _lines(shown, measurements)
     parts = [
@@ -46,6 +50,7 @@ def history_svg(history: pa.Table, metric: str, *, name: str = "history") -> str
         f'<title id="{name}-title">{escape(_title(metric, moments, measurements))}</title>',
         f'<desc id="{name}-desc">{escape(_description(lines, shown))}</desc>',
         f"<style>{_style()}</style>",
+        *(['<rect class="paper" width="100%" height="100%"/>'] if has_paper else []),
         *_scale(),
         *_changes(moments, measurements),
         *(part for line in lines for part in _drawn(line)),
@@ -58,7 +63,7 @@ def history_svg(history: pa.Table, metric: str, *, name: str = "history") -> str
 
 def history_markdown(history: pa.Table, metric: str) -> str:
     """The picture as Markdown that needs no file beside it."""
-    svg = history_svg(history, metric)
+    svg = history_svg(history, metric, has_paper=True)
     if not svg:
         return "nothing has been measured yet"
     return f"![{metric} of each mode over time](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})"
@@ -108,9 +113,9 @@ def _style() -> str:
 
     return (
         ".history-plot text{font:12px system-ui,sans-serif;fill:#444}.history-plot polyline{fill:none;stroke-width:2}"
-        ".history-plot .grid{stroke:#ccc;stroke-width:1}.history-plot .change{stroke:#999;stroke-dasharray:1 3}"
+        ".history-plot .paper{fill:#fff}.history-plot .grid{stroke:#ccc;stroke-width:1}.history-plot .change{stroke:#999;stroke-dasharray:1 3}"
         f"{colours(COLOURS)}@media (prefers-color-scheme:dark){{.history-plot text{{fill:#bbb}}"
-        f".history-plot .grid{{stroke:#444}}{colours(DARK_COLOURS)}}}"
+        f".history-plot .paper{{fill:#1e2126}}.history-plot .grid{{stroke:#444}}{colours(DARK_COLOURS)}}}"
     )
 
 

@@ -22,6 +22,9 @@ from librarian_pipeline.storage.pointer import published_snapshot
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.workspace import Workspace
 
+PLOTTED = "MRR"
+"""The metric whose history is shown."""
+
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -81,7 +84,7 @@ def gather(workspace: Workspace, now: datetime | None = None) -> Contents:
         gates=_beside_scores(warehouse, "gates"),
         jump_ins=_beside_scores(warehouse, "jump_ins"),
         hygiene=gold_health(warehouse, settings.gold),
-        history=read_history(warehouse),
+        history=read_history(warehouse, metrics=[PLOTTED]),
         episodes=_rows(warehouse, "episodes"),
         left_out=[problem.line for problem in discovery.problems],
         models=_models(workspace),

@@ -5,16 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import pyarrow.compute as pc
+
 from librarian_pipeline.archive.timecodes import format_timecode
 from librarian_pipeline.checks import Severity
+from librarian_pipeline.evaluation.history import last_measurements
 from librarian_pipeline.evaluation.history_plot import history_svg
-from librarian_pipeline.reporting.contents import Contents, Rows
+from librarian_pipeline.reporting.contents import PLOTTED, Contents, Rows
 from librarian_pipeline.reporting.markup import Child, Markup, element, folded, join, listed, table
 from librarian_pipeline.reporting.style import CSS
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 HEADLINE = ("R@1", "R@3", "R@5", "MRR")
-PLOTTED = "MRR"
 WITHIN_S = (30, 60, 120)
 LAST_MEASUREMENTS = 12
 MOST_ROWS = 200
@@ -74,7 +76,14 @@ def _tiles(contents: Contents) -> Markup:
         ("Gates", _mark(f"{n_gates - len(failed)} of {n_gates} passed", not failed) if n_gates else "none measured"),
         ("Gold set", _mark(_count(len(wrong), "finding"), not wrong, "warn") if contents.hygiene else "none"),
         ("Episodes", _mark(f"{len(contents.episodes)}, {len(noted)} with findings", not noted, "warn")),
-        ("Out of date", _mark(_count(len(contents.out_of_date), "output"), not contents.out_of_date, "warn")),
+        (
+            "Out of date",
+            _mark(
+                _count(len(contents.out_of_date), "output") if contents.out_of_date else "nothing",
+                not contents.out_of_date,
+                "warn",
+            ),
+        ),
     ]
     return element(
         "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in tiles), class_="tiles"
@@ -217,25 +226,32 @@ def _history(contents: Contents) -> list[Child]:
     history = contents.history
     if not history.num_rows:
         return []
-    plots = Markup(history_svg(history, PLOTTED, name="history"))
+    plot = element(
+        "div",
+        Markup(history_svg(history, PLOTTED, name="plot")),
+        class_="scroll",
+        tabindex="0",
+        role="region",
+        aria_label="Plot",
+    )
+    n_measurements = len(pc.unique(history.column("measurement")))
     measurements: dict[str, dict[str, Any]] = {}
-    for row in history.to_pylist():
+    for row in last_measurements(history, LAST_MEASUREMENTS).to_pylist():
         figures = measurements.setdefault(row["measurement"], {**row, "figures": {}})["figures"]
-        if row["metric"] == PLOTTED:
-            figures[row["mode"]] = row["value"]
-    last = list(measurements.values())[: -LAST_MEASUREMENTS - 1 : -1]
+        figures[row["mode"]] = row["value"]
+    last = list(measurements.values())[::-1]
     modes = sorted({mode for one in last for mode in one["figures"]})
     rows = [
         [
-            one["measured_at"][:16].replace("T", " "),
+            element("span", one["measured_at"][:16].replace("T", " "), class_="moment"),
             one["trigger"],
             element("code", one["fingerprint"]),
             *(f"{one['figures'][mode]:.3f}" if mode in one["figures"] else "" for mode in modes),
         ]
         for one in last
     ]
-    caption = f"{PLOTTED} of the last {len(last)} of {len(measurements)} measurements; equal fingerprints measure the same"
-    return [plots, table(caption, ["When (UTC)", "started by", "fingerprint", *modes], rows, numbers_from=3)]
+    caption = f"{PLOTTED} of the last {len(last)} of {n_measurements} measurements; equal fingerprints measure the same"
+    return [plot, table(caption, ["When (UTC)", "started by", "fingerprint", *modes], rows, numbers_from=3)]
 
 
 def _jump_ins(jump_ins: Rows) -> list[Child]:

@@ -39,7 +39,7 @@ code{font:.88em ui-monospace,Consolas,monospace;overflow-wrap:anywhere}
 details{margin:.5rem 0}summary{cursor:pointer;padding:.15rem 0}
 ul{padding-left:1.2rem;margin:.3rem 0 .8rem}
 li{overflow-wrap:anywhere}
-.history-plot{width:100%;height:auto;max-width:46rem}
+.history-plot{width:100%;height:auto;min-width:34rem;max-width:46rem}.moment{white-space:nowrap}
 footer{padding:0 1rem 2.5rem;font-size:.88rem}
 @media (max-width:34rem){section{padding:.9rem .8rem;border-radius:8px}h1{font-size:1.6rem}th,td{padding-right:.5rem}}
 @media print{:root{--paper:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb}nav{display:none}body{font-size:10.5pt}
