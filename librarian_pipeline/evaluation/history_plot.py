@@ -113,7 +113,8 @@ def _style() -> str:
 
     return (
         ".history-plot text{font:12px system-ui,sans-serif;fill:#444}.history-plot polyline{fill:none;stroke-width:2}"
-        ".history-plot .paper{fill:#fff}.history-plot .grid{stroke:#ccc;stroke-width:1}.history-plot .change{stroke:#999;stroke-dasharray:1 3}"
+        ".history-plot .paper{fill:#fff}"
+        ".history-plot .grid{stroke:#ccc;stroke-width:1}.history-plot .change{stroke:#999;stroke-dasharray:1 3}"
         f"{colours(COLOURS)}@media (prefers-color-scheme:dark){{.history-plot text{{fill:#bbb}}"
         f".history-plot .paper{{fill:#1e2126}}.history-plot .grid{{stroke:#444}}{colours(DARK_COLOURS)}}}"
     )
