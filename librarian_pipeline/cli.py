@@ -200,8 +200,10 @@ def evaluate(
     debug: Debug = False,
 ) -> None:
     """The score table of the current index, and how near its citations are."""
+    from librarian_pipeline.checks import Severity
     from librarian_pipeline.console import print_grid, print_lines, print_score_table
-    from librarian_pipeline.evaluation.measure import export_stored, lost_labels, stored_score_table
+    from librarian_pipeline.evaluation.gold_health import gold_health
+    from librarian_pipeline.evaluation.measure import export_stored, stored_score_table
     from librarian_pipeline.evaluation.score_table import detectable_lines, jump_in_grid, sliced_grid
     from librarian_pipeline.lineage.outdated import verdicts
     from librarian_pipeline.storage.schemas import DETECTABLE
@@ -231,11 +233,11 @@ def evaluate(
             [f"left out: query {query_id!r}: no passage meets any of its spans" for query_id in exported.left_out],
             to_stderr=True,
         )
-    lost = lost_labels(workspace.warehouse)
-    print_lines([f"gold set: {line}" for line in lost], to_stderr=True)
+    found = [check for check in gold_health(workspace.warehouse, workspace.settings.gold) if not check.passed]
+    print_lines([f"gold set: {check.line}" for check in found], to_stderr=True)
     if not all(verdict.settled for verdict in verdicts(workspace.observe()).values()):
         print_lines(["note: the archive has changed since; `librarian run` measures it anew"], to_stderr=True)
-    raise typer.Exit(1 if lost else 0)
+    raise typer.Exit(1 if any(check.severity is Severity.ERROR for check in found) else 0)
 
 
 @app.command()
@@ -405,11 +407,20 @@ def doctor(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
 
     found = list(examine(home.expanduser().absolute()))
     for finding in found:
-        mark, text = ("!!", finding.problem) if finding.problem else ("ok", finding.detail)
-        print_lines([f"{mark} {finding.subject}: {text}"])
+        mark = "!!" if finding.problem else "? " if finding.is_warning else "ok"
+        print_lines([f"{mark} {finding.subject}: {finding.problem or finding.detail}"])
     broken = sum(bool(finding.problem) for finding in found)
     print_lines(["", f"{broken} to mend" if broken else "all is well"])
     raise typer.Exit(1 if broken else 0)
+
+
+@app.command()
+def report(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
+    """Write the report, one HTML page, and print its path."""
+    from librarian_pipeline.console import print_lines
+    from librarian_pipeline.reporting.report import write_report
+
+    print_lines([str(write_report(_open(home)))])
 
 
 @app.command()

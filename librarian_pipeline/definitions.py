@@ -4,9 +4,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from librarian_pipeline.defs.assets import ASSETS, gold_labels_resolve
+from librarian_pipeline.defs.assets import ASSETS
 from librarian_pipeline.defs.automation import automation
 from librarian_pipeline.defs.code_versions import with_code_versions
+from librarian_pipeline.defs.gold_checks import GOLD_CHECKS
+from librarian_pipeline.defs.history_checks import figures_reproduce
 from librarian_pipeline.defs.resources import ArchiveResource, ProgressResource, default_home, executor
 from librarian_pipeline.progress import Progress
 from librarian_pipeline.workspace import Workspace
@@ -27,7 +29,7 @@ def definitions_for(home: Path, progress: Progress | None = None) -> dg.Definiti
     sensors, schedules = automation(workspace.settings.dagster)
     return dg.Definitions(
         assets=with_code_versions(ASSETS, workspace.settings),
-        asset_checks=[gold_labels_resolve],
+        asset_checks=[*GOLD_CHECKS, figures_reproduce],
         sensors=sensors,
         schedules=schedules,
         resources={"archive": ArchiveResource(home=str(home)), "progress": progress or ProgressResource()},

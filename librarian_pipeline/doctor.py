@@ -9,9 +9,11 @@ from pathlib import Path
 
 from librarian_pipeline.archive.notes import read_front_matter
 from librarian_pipeline.cache import cache_dir
+from librarian_pipeline.checks import Severity
 from librarian_pipeline.errors import LibrarianError, SourceError
 from librarian_pipeline.evaluation.gold import gold_table, read_gold_set
-from librarian_pipeline.evaluation.measure import lost_labels
+from librarian_pipeline.evaluation.gold_health import gold_health
+from librarian_pipeline.evaluation.hygiene import HygieneCheck, shortened
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.speech.weights import resolve_whisper
@@ -20,15 +22,18 @@ from librarian_pipeline.workspace import Workspace
 
 OLDEST_PYTHON = (3, 11)
 FREE_SPACE_WANTED = 1 << 30
+OFFENDERS = 10
+"""Of the gold set: those that a line names; the report has all."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`problem` is empty where all is well; otherwise one line that says what to do."""
+    """`problem` is empty where all is well; otherwise one line that says what to do. A warning is worth a look, no more."""
 
     subject: str
     detail: str
     problem: str = ""
+    is_warning: bool = False
 
 
 def examine(home: Path) -> Iterator[Finding]:
@@ -76,15 +81,20 @@ def _examine_warehouse(workspace: Workspace) -> Iterator[Finding]:
         yield Finding("index", "none yet", f"run `librarian run --home {workspace.home}`")
         return
     try:
-        lost = lost_labels(workspace.warehouse, gold_table(read_gold_set(workspace.archive.gold_path)))
+        gold = gold_table(read_gold_set(workspace.archive.gold_path))
+        yield from map(_gold_finding, gold_health(workspace.warehouse, workspace.settings.gold, gold))
     except SourceError:
-        lost = []  # told already
-    for line in lost:
-        yield Finding("gold set", "a label meets no passage", line)
+        pass  # told already
     if os.access(workspace.home, os.W_OK):
         yield _tried("DuckDB", lambda: _mirror_state(workspace))
     else:
         yield Finding("archive", "read only", f"{workspace.home} can't be written: make it writable")
+
+
+def _gold_finding(check: HygieneCheck) -> Finding:
+    told = f"{check.message}: {shortened(check.offenders, OFFENDERS)}" if check.offenders else check.message
+    wrong = check.severity is Severity.ERROR and not check.passed
+    return Finding(f"gold set, {check.name}", told, told if wrong else "", not check.passed)
 
 
 def _mirror_state(workspace: Workspace) -> str:

@@ -15,7 +15,9 @@ from filelock import FileLock, Timeout
 from librarian_pipeline.checks import Severity
 from librarian_pipeline.console import print_lines, print_score_table, showing_progress
 from librarian_pipeline.errors import UsageError
-from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
+from librarian_pipeline.evaluation.gold_health import gold_health
+from librarian_pipeline.evaluation.hygiene import HygieneCheck
+from librarian_pipeline.evaluation.measure import stored_score_table
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import verdicts
 from librarian_pipeline.lineage.planning import Batch, Planner, Scope
@@ -113,23 +115,25 @@ def _conclude(workspace: Workspace, outcome: "Update | None") -> int:
     """Prints the score table, then all that is not well."""
     discovery = workspace.archive.discover()
     failures = workspace.failures(discovery.episodes, discovery)
-    lost: list[str] = []
+    gold: list[HygieneCheck] = []
     if workspace.warehouse.committed("eval_scores") is not None:
         print_score_table(stored_score_table(workspace.warehouse))
         print_lines(["", *_where_next(workspace)])
         # Of a gold set that was refused, the labels of the one before are nobody's concern.
-        lost = lost_labels(workspace.warehouse) if Item("gold_set") not in failures else []
+        if Item("gold_set") not in failures:
+            gold = [check for check in gold_health(workspace.warehouse, workspace.settings.gold) if not check.passed]
     findings = _findings(workspace)
     broken = [
         *(f"failed: {item}: {failure.line}" for item, failure in failures.items()),
         *_error_lines(outcome),
         *(f"check: {line}" for severity, line in findings if severity == Severity.ERROR),
-        *(f"gold set: {line}" for line in lost),
+        *(f"gold set: {check.line}" for check in gold if check.severity is Severity.ERROR),
     ]
     deferred = outcome.deferred if outcome else {}
     print_lines([f"left out: {problem.line}" for problem in discovery.problems], to_stderr=True)
     print_lines([f"deferred: {episode}: {line}" for episode, line in deferred.items()], to_stderr=True)
     print_lines([f"warning: {line}" for severity, line in findings if severity == Severity.WARN], to_stderr=True)
+    print_lines((f"warning: gold set: {check.line}" for check in gold if check.severity is Severity.WARN), to_stderr=True)
     print_lines(broken, to_stderr=True)
     return 1 if broken else 0
 

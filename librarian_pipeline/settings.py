@@ -135,6 +135,20 @@ class EvaluationSettings(_Section):
     confidence: float = Field(0.95, gt=0.5, lt=1)
 
 
+class GoldSettings(_Section):
+    """What a gold set may look like, calibrated on 355 queries over 860 passages. Shares are of a query's weight in idf."""
+
+    max_paraphrase_overlap: float = Field(
+        0.35,
+        ge=0,
+        le=1,
+        description="with its passage: 95 % of the paraphrases had at most 0.24, keyword queries 0.47 or more",
+    )
+    max_unanswerable_overlap: float = Field(
+        0.6, ge=0, le=1, description="with any passage: no paraphrase had more than 0.56, nine of ten keyword queries had 1"
+    )
+
+
 class DagsterSettings(_Section):
     """How Dagster runs what its UI and its daemon start; `librarian run` takes one step after the other."""
 
@@ -168,6 +182,7 @@ class Settings(BaseSettings):
     embeddings: EmbeddingSettings = EmbeddingSettings()
     fusion: FusionSettings = FusionSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    gold: GoldSettings = GoldSettings()
     dagster: DagsterSettings = DagsterSettings()
 
     @classmethod

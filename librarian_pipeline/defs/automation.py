@@ -11,6 +11,7 @@ import time
 import dagster as dg
 from filelock import FileLock, Timeout
 
+from librarian_pipeline.defs.instance import SNAPSHOT_TAG, TRIGGER_TAG
 from librarian_pipeline.defs.partitions import register_episodes
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.defs.run_requests import due_requests
@@ -18,6 +19,7 @@ from librarian_pipeline.defs.running import close_dead_runs, close_idle_runs, ru
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.settings import DagsterSettings
 from librarian_pipeline.storage.duckdb_mirror import MirrorBusyError, is_current, refresh
+from librarian_pipeline.storage.pointer import published_snapshot
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.workspace import Workspace
 
@@ -26,7 +28,7 @@ EVERY_HOUR = "17 * * * *"
 
 def automation(settings: DagsterSettings) -> tuple[list[dg.SensorDefinition], list[dg.ScheduleDefinition]]:
     """The sensors and schedules of an archive, all of them running from the first tick."""
-    return [_episodes_sensor(settings)], [_reconcile_schedule(), _reeval_schedule(settings)]
+    return [_episodes_sensor(settings), _publication_sensor(settings)], [_reconcile_schedule(), _reeval_schedule(settings)]
 
 
 def _episodes_sensor(settings: DagsterSettings) -> dg.SensorDefinition:
@@ -100,9 +102,31 @@ def _reeval_schedule(settings: DagsterSettings) -> dg.ScheduleDefinition:
     def nightly_reeval(archive: ArchiveResource) -> dg.RunRequest | dg.SkipReason:
         if archive.open().warehouse.committed("eval_scores") is None:
             return dg.SkipReason("nothing has been measured yet")
-        return dg.RunRequest(asset_selection=[dg.AssetKey("eval_scores")])
+        return dg.RunRequest(asset_selection=[dg.AssetKey("eval_scores")], tags={TRIGGER_TAG: "nightly"})
 
     return nightly_reeval
+
+
+def _publication_sensor(settings: DagsterSettings) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="reeval_after_publication",
+        target=dg.AssetSelection.assets("eval_scores"),
+        minimum_interval_seconds=settings.sensor_interval_s,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Measures the index anew when another snapshot is published, by a run or by a rollback.",
+    )
+    def reeval_after_publication(context: dg.SensorEvaluationContext, archive: ArchiveResource) -> dg.SensorResult:
+        workspace = archive.open()
+        published = published_snapshot(workspace.archive.published_dir)
+        if published is None or published == context.cursor:
+            return dg.SensorResult(skip_reason="nothing else has been published", cursor=context.cursor)
+        if workspace.warehouse.committed("eval_scores") is None:
+            return dg.SensorResult(skip_reason="nothing has been measured yet", cursor=context.cursor)
+        tags = {TRIGGER_TAG: "publication", SNAPSHOT_TAG: published}
+        request = dg.RunRequest(asset_selection=[dg.AssetKey("eval_scores")], tags=tags)
+        return dg.SensorResult(run_requests=[request], cursor=published)
+
+    return reeval_after_publication
 
 
 def _refresh_mirror(warehouse: Warehouse) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from librarian_pipeline.checks import BLOCKING_CHECKS, Outcome, Severity
-from librarian_pipeline.defs.instance import COMMAND_TAG, FULL_TAG, ONLY_IF_DUE
+from librarian_pipeline.defs.instance import COMMAND_TAG, FULL_TAG, ONLY_IF_DUE, trigger_of
 from librarian_pipeline.defs.metadata import column_lineage, record_metadata, shown, table_schema
 from librarian_pipeline.defs.partitions import episodes_partitions
 from librarian_pipeline.defs.resources import ArchiveResource
@@ -59,6 +59,7 @@ def asset_of(name: str, *kinds: str, checks: Mapping[str, str] | None = None) ->
                 only_if_due=_is_tagged(context, ONLY_IF_DUE),
                 reuse=not _is_tagged(context, FULL_TAG),
                 mirror=not _is_tagged(context, COMMAND_TAG),
+                trigger=trigger_of(context.run.tags),
             )
         except LibrarianError as error:
             marks = {DEFERRED: True} if isinstance(error, DeferredError) else {}

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -16,6 +17,12 @@ ONLY_IF_DUE = {"librarian/only_if_due": "true"}
 """Marks a run that nobody asked for by hand: what another process has derived meanwhile is left as it is."""
 FULL_TAG = {"librarian/full": "true"}
 """Marks a run that takes nothing from a cache."""
+
+TRIGGER_TAG = "librarian/trigger"
+"""What made a run start, in a word, where it is not told by who started it."""
+
+SNAPSHOT_TAG = "librarian/snapshot"
+"""The published snapshot that made a run start."""
 
 HEADER = "# Written by the Librarian pipeline; replaced when it changes.\n"
 
@@ -32,6 +39,13 @@ def open_instance(folder: Path, settings: DagsterSettings) -> dg.DagsterInstance
         instance.get_runs_count()
         instance.schedule_storage.all_instigator_state() if instance.schedule_storage else None
     return instance
+
+
+def trigger_of(tags: Mapping[str, str]) -> str:
+    """Who asked for a run with these tags: `run` (the command), a sensor or schedule by its name, or a person, `by hand`."""
+    if COMMAND_TAG.items() <= tags.items():
+        return COMMAND_TAG["librarian/command"]
+    return tags.get(TRIGGER_TAG) or tags.get("dagster/schedule_name") or tags.get("dagster/sensor_name") or "by hand"
 
 
 def _write_config(folder: Path, settings: DagsterSettings) -> None:

@@ -64,16 +64,18 @@ def derive(
     only_if_due: bool = False,
     reuse: bool = True,
     mirror: bool = False,
+    trigger: str = "",
 ) -> Derived:
     """Derives the item and stores what comes of it. Other processes that want the same item wait meanwhile.
 
     With `only_if_due`, nothing is done where the item is not out of date. Without `reuse`, nothing is taken from a cache.
-    `mirror` brings the output's tables in DuckDB up to date as well: who derives many does that once, at the end.
+    `mirror` brings the output's tables in DuckDB up to date as well: who derives many does that once, at the end. `trigger`
+    says who asked for it, for the record of measurements.
     Raises `LibrarianError`: a `SourceError` is put on record, so that it isn't tried again until the file changes.
     """
     with item_lock(workspace.warehouse, item):
         for attempts_left in reversed(range(ATTEMPTS)):
-            step = Step(workspace, item, progress, reuse=reuse)
+            step = Step(workspace, item, progress, reuse=reuse, trigger=trigger)
             if only_if_due and not step.verdict.due:
                 return _as_stored(step)
             try:
@@ -97,7 +99,7 @@ def _derive(step: Step, *, mirror: bool) -> Derived:
     outcomes = outcomes_of(step, output.table, output.beside)
     record = step.store(output, outcomes)
     if mirror:
-        _mirror(step, [step.item.asset, *output.beside])
+        _mirror(step, [step.item.asset, *output.beside], output.appended)
     return Derived(record, True, output.table.schema, output.facts, outcomes)
 
 
@@ -117,9 +119,9 @@ def _record(step: Step, error: SourceError) -> None:
     step.warehouse.record_failure(step.item.asset, step.item.partition, failure)
 
 
-def _mirror(step: Step, tables: list[str]) -> None:
+def _mirror(step: Step, tables: list[str], whole_tables: Sequence[str]) -> None:
     try:
-        duckdb_mirror.refresh_partitions(step.warehouse, tables, step.item.partition)
+        duckdb_mirror.refresh_partitions(step.warehouse, tables, step.item.partition, whole_tables)
     except duckdb_mirror.MirrorBusyError as error:
         _log.warning("%s: its tables are brought up to date by the next run", error)
 

@@ -40,27 +40,32 @@ class Output:
     """What a step's body gives: the asset's table, the tables beside it, and facts about the work for people to see.
 
     `facts` are plain values, or a `Sample` or `Markdown`. What is `deferred` stands for a file that is still being written.
+    `appended` names tables to which the body has added rows itself.
     """
 
     table: pa.Table
     beside: Mapping[str, pa.Table] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     deferred: bool = False
+    appended: Sequence[str] = ()
 
 
 class Step:
     """What the body of a step works with. Inputs are noted before anything is read: a file that changes meanwhile is then
     seen as a change by the next run.
 
-    `reuse` allows dear results of earlier steps to be taken from the cache. Raises `LibrarianError` where the episode's
-    files are gone, or where nothing it is derived from was ever derived.
+    `reuse` allows dear results of earlier steps to be taken from the cache; `trigger` says who asked for the step. Raises
+    `LibrarianError` where the episode's files are gone, or where nothing it is derived from was ever derived.
     """
 
-    def __init__(self, workspace: Workspace, item: Item, progress: Progress, *, reuse: bool = True) -> None:
+    def __init__(
+        self, workspace: Workspace, item: Item, progress: Progress, *, reuse: bool = True, trigger: str = ""
+    ) -> None:
         self.workspace = workspace
         self.warehouse = workspace.warehouse
         self.item = item
         self.reuse = reuse
+        self.trigger = trigger
         self._progress = progress
         self.discovery = workspace.archive.discover(only=item.partition)
         if item.partition is not None and item.partition not in self.discovery.episodes:

@@ -18,7 +18,7 @@ from librarian_pipeline.evaluation.scoring import by_mode, rank_queries, score_r
 from librarian_pipeline.evaluation.trec import Exported, export_trec, qrels_table
 from librarian_pipeline.retrieval.citations import Citer
 from librarian_pipeline.retrieval.embedders import embedder_card
-from librarian_pipeline.retrieval.indexing import chunk_versions, index_model, indexed_episodes, load_searcher
+from librarian_pipeline.retrieval.indexing import index_model, indexed_episodes, load_searcher
 from librarian_pipeline.retrieval.modes import DEFAULT_MODE, Searcher, passages_of
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.storage.schemas import CHUNKS, EVAL_CORPUS, GOLD_SET
@@ -83,33 +83,6 @@ def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: s
         "dense_backend": dense_backend,
     }
     return pa.Table.from_pylist([row], schema=EVAL_CORPUS)
-
-
-def lost_labels(warehouse: Warehouse, gold: pa.Table | None = None) -> list[str]:
-    """A line for each judged span, of the stored gold set or of another one, that no passage hits."""
-    if gold is None and _all_were_found(warehouse):
-        return []
-    chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
-    judged = judge(gold if gold is not None else warehouse.read_all("gold_set", ["all"], GOLD_SET), passages_of(chunks))
-    return [
-        f"gold_set.json, query {query.query_id!r}: no passage meets {span}: mend its episode, times or heading"
-        for query in judged
-        for span in query.lost_spans
-    ]
-
-
-def _all_were_found(warehouse: Warehouse) -> bool:
-    """Whether the last evaluation, of the same gold set, index and passages as are stored now, lost no label."""
-    evaluated, gold = warehouse.committed("eval_scores"), warehouse.committed("gold_set")
-    index = warehouse.committed("bm25_raw_index")
-    if evaluated is None or gold is None or index is None:
-        return False
-    now = {"gold_set": gold.version, "bm25_raw_index": index.version}
-    now |= chunk_versions(warehouse, indexed_episodes(warehouse))
-    if not now.items() <= evaluated.inputs.items():
-        return False
-    [corpus] = warehouse.read("eval_corpus").to_pylist()
-    return int(corpus["n_lost_spans"]) == 0
 
 
 def stored_score_table(warehouse: Warehouse, split: str | None = None) -> ScoreTable:

@@ -6,7 +6,7 @@ is left for the next refresh.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import duckdb
@@ -31,6 +31,7 @@ PARTITION_EXPRESSIONS = {
     "speech_spans": "episode_id",
     "chunks": "episode_id",
     "embeddings": "split_part(chunk_id, ':', 1)",
+    "eval_history": "batch",
 }
 
 
@@ -46,12 +47,16 @@ def refresh(warehouse: Warehouse) -> None:
     _write(warehouse, lambda connection: _refresh_all(connection, warehouse), CONNECT_PATIENCE_S)
 
 
-def refresh_partitions(warehouse: Warehouse, tables: list[str], partition: str | None) -> None:
-    """The same for one partition of some tables: all that a step has written. Raises like `refresh`."""
+def refresh_partitions(
+    warehouse: Warehouse, tables: list[str], partition: str | None, whole_tables: Iterable[str] = ()
+) -> None:
+    """The same for one partition of some tables, and for all of others: what a step has written. Raises like `refresh`."""
 
     def work(connection: duckdb.DuckDBPyConnection) -> None:
         for table in tables:
             _replace(connection, warehouse, table, [partition or WHOLE])
+        for table in whole_tables:
+            _refresh_table(connection, warehouse, table)
 
     _write(warehouse, work, STEP_PATIENCE_S)
 
@@ -80,14 +85,18 @@ def _work_in(database: Path, work: Callable[[duckdb.DuckDBPyConnection], None], 
 
 def _refresh_all(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
     for table in _all_tables(connection, warehouse):
-        stored = _stored(warehouse, table)
-        # Twice: where the first ones bring other columns, the table is made anew, and all are due.
-        for _ in range(2):
-            mirrored = _mirrored(connection, table)
-            due = [partition for partition, content_hash in stored.items() if mirrored.get(partition) != content_hash]
-            for part in _parts(due):
-                _replace(connection, warehouse, table, part)
-        _delete(connection, table, sorted(mirrored.keys() - stored.keys()))
+        _refresh_table(connection, warehouse, table)
+
+
+def _refresh_table(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str) -> None:
+    stored = _stored(warehouse, table)
+    # Twice: where the first ones bring other columns, the table is made anew, and all are due.
+    for _ in range(2):
+        mirrored = _mirrored(connection, table)
+        due = [partition for partition, content_hash in stored.items() if mirrored.get(partition) != content_hash]
+        for part in _parts(due):
+            _replace(connection, warehouse, table, part)
+    _delete(connection, table, sorted(mirrored.keys() - stored.keys()))
 
 
 def is_current(warehouse: Warehouse) -> bool:

@@ -190,6 +190,19 @@ EVAL_CORPUS = pa.schema(
 )
 """Beside `eval_scores`: what the figures were measured on."""
 
+EVAL_HISTORY = pa.schema(
+    [
+        ("measurement", pa.string()),
+        ("measured_at", pa.string()),
+        ("fingerprint", pa.string()),
+        ("data_version", pa.string()),
+        ("trigger", pa.string()),
+        *EVAL_SCORES,
+        ("batch", pa.string()),
+    ]
+)
+"""The rows of `eval_scores` of every measurement: when (UTC), of what, at whose asking, and in which file they are."""
+
 FINDING = pa.struct([("check", pa.string()), ("severity", pa.string()), ("message", pa.string())])
 """A check that an episode did not pass."""
 

@@ -292,7 +292,7 @@ def test_all_sensors_and_schedules_run_from_the_start(home: Path) -> None:
     definitions = definitions_for(home)
     sensors = {sensor.name: sensor.default_status.value for sensor in definitions.sensors or ()}
     schedules = {schedule.name: schedule.default_status.value for schedule in definitions.schedules or ()}
-    assert sensors == {"episodes": "RUNNING"}
+    assert sensors == {"episodes": "RUNNING", "reeval_after_publication": "RUNNING"}
     assert schedules == {"reconcile": "RUNNING", "nightly_reeval": "RUNNING"}
 
 

@@ -67,6 +67,8 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "fusion.depth": (50, {"eval_scores"}),
     "evaluation.bootstrap_resamples": (500, {"eval_scores"}),
     "evaluation.confidence": (0.9, {"eval_scores"}),
+    "gold.max_paraphrase_overlap": (0.2, set()),
+    "gold.max_unanswerable_overlap": (0.5, set()),
     "dagster.executor": ("multiprocess", set()),
     "dagster.max_concurrent_runs": (3, set()),
     "dagster.sensor_interval_s": (5, set()),

@@ -104,7 +104,7 @@ def holder(warehouse: Warehouse) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_tables_that_have_partitions_are_those_that_are_derived_by_episode_and_what_is_beside_them():
-    assert set(duckdb_mirror.PARTITION_EXPRESSIONS) == {*EPISODE_ASSETS, "speech_spans"}
+    assert set(duckdb_mirror.PARTITION_EXPRESSIONS) == {*EPISODE_ASSETS, "speech_spans", "eval_history"}
 
 
 def test_every_table_holds_the_rows_of_its_parquet_files(warehouse):

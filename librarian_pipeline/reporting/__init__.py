@@ -1,0 +1,1 @@
+"""One page that tells how an archive is: figures, checks, history, episodes."""
