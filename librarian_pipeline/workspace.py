@@ -14,7 +14,8 @@ from librarian_pipeline.lineage.outdated import World
 from librarian_pipeline.lineage.recipes import recipe, transcript_source
 from librarian_pipeline.settings import Settings, load_settings
 from librarian_pipeline.storage.provenance import Provenance, Recipe, fingerprint
-from librarian_pipeline.storage.warehouse import WHOLE, Failure, Warehouse
+from librarian_pipeline.storage.tables import WHOLE
+from librarian_pipeline.storage.warehouse import Failure, Warehouse
 
 ABSENT = "absent"
 UNDECLARED = "undeclared"
