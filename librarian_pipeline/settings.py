@@ -135,6 +135,12 @@ class EvaluationSettings(_Section):
     confidence: float = Field(0.95, gt=0.5, lt=1)
 
 
+class PublicationSettings(_Section):
+    """What becomes of published snapshots."""
+
+    keep_snapshots: int = Field(3, ge=2, description="the latest; `librarian publish --rollback` reaches as far back")
+
+
 class DagsterSettings(_Section):
     """How Dagster runs what its UI and its daemon start; `librarian run` takes one step after the other."""
 
@@ -168,6 +174,7 @@ class Settings(BaseSettings):
     embeddings: EmbeddingSettings = EmbeddingSettings()
     fusion: FusionSettings = FusionSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    publication: PublicationSettings = PublicationSettings()
     dagster: DagsterSettings = DagsterSettings()
 
     @classmethod

@@ -19,6 +19,7 @@ ASSETS = [
     asset_of("vector_index"),
     asset_of("gold_set", "json"),
     asset_of("eval_scores"),
+    asset_of("published_index"),
 ]
 
 
