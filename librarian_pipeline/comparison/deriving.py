@@ -89,7 +89,7 @@ class Workbench:
             workspace,
             update,
             problems=tuple(_problems(workspace, world, update)),
-            n_outputs=len(world.stored),
+            n_outputs=sum(item.asset not in NOT_DERIVED for item in world.stored),
             is_measured=all(verdict_of(Item(name), world).state is State.FRESH for name in MEASURED_OVER),
         )
 

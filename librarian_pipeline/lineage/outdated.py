@@ -98,7 +98,7 @@ def block_upstream(item: Item, world: World) -> str | None:
 
 
 def _blocking(item: Item, episodes: Iterable[str]) -> Iterator[Item]:
-    """What can block an item. An episode blocks its own only: the archive's assets go on with what there is of the others."""
+    """What can block an item. An episode blocks none but its own: the archive's assets go on with the others."""
     return (other for other in upstream_items(item, episodes) if item.partition is not None or other.partition is None)
 
 

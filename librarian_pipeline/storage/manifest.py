@@ -51,7 +51,7 @@ class Manifest:
     def to_json(self) -> str:
         """With a digest of its own, so that no bit of it can turn unseen."""
         body = asdict(self)
-        return json.dumps({**body, "digest": _digest(body)}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        return json.dumps({**body, "digest": _digest(body)}, indent=1, sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Manifest":
