@@ -111,6 +111,13 @@ def test_a_changed_gold_set_derives_only_itself_and_the_scores_and_publishes_the
 # Scope
 
 
+def test_assets_that_are_left_out_are_not_derived():
+    simulation = fresh()
+    simulation.change(Item("eval_scores"), "recipe")
+    planner = Planner(Scope(without=frozenset({"published_index"})))
+    assert [batch.assets for batch in run(simulation, planner)] == [("eval_scores",)]
+
+
 def test_episodes_outside_the_scope_are_not_derived_and_the_archives_assets_are():
     simulation = Simulation(("ep01", "ep02"))
     batches = run(simulation, Planner(Scope(frozenset({"ep02"}))))

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from librarian_pipeline.errors import LibrarianError, UsageError
 from librarian_pipeline.storage import snapshots as snapshots_module
 from librarian_pipeline.storage.manifest import MANIFEST, Manifest
+from librarian_pipeline.storage.provenance import Provenance
 from librarian_pipeline.storage.snapshot import SnapshotError
 from librarian_pipeline.storage.snapshot_writing import DATABASE
+from librarian_pipeline.storage.snapshots import Snapshots
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline_tests.storage.publishing import KEEP, SEARCH, numbers_in, publish, records_of, snapshots_at
 
@@ -111,17 +113,23 @@ def test_a_table_with_a_flipped_bit_is_not_published(tmp_path: Path) -> None:
         flipped = bytearray(data)
         flipped[position] ^= 1
         path.write_bytes(flipped)
-        try:
-            snapshots.build(warehouse, records, SEARCH)
-        except LibrarianError as error:
+        if refusal := _refusal(snapshots, warehouse, records):
             n_refused += 1
-            assert str(path) in str(error)
+            assert str(path) in refusal
             assert bytes_below(tmp_path / "published") == before
         else:  # a bit that nothing is read from: the rows are the same
             shutil.rmtree(tmp_path / "published")
             publish(tmp_path, 1)
             before = bytes_below(tmp_path / "published")
     assert n_refused > 5
+
+
+def _refusal(snapshots: Snapshots, warehouse: Warehouse, records: list[Provenance]) -> str | None:
+    try:
+        snapshots.build(warehouse, records, SEARCH)
+    except LibrarianError as error:
+        return str(error)
+    return None
 
 
 def test_a_table_that_was_replaced_meanwhile_is_not_published(tmp_path: Path) -> None:
@@ -194,11 +202,9 @@ def test_a_damaged_snapshot_is_refused_and_the_one_before_it_is_named(file: str,
     assert f"goes back to {first}" in str(refused.value)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
-def test_a_flipped_bit_anywhere_is_found_by_a_full_look(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_a_flipped_bit_anywhere_is_found(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     home = tmp_path_factory.mktemp("flip")
     publish(home, 1)
     snapshot = snapshots_at(home).current()
@@ -335,7 +341,7 @@ def test_any_sequence_of_publications_and_steps_back(
             snapshots_at(home).roll_back()
         snapshot = snapshots_at(home).current()
         assert (snapshot.id if snapshot else None) == model.served
-        assert snapshots_at(home).history() == model.line or set(snapshots_at(home).history()) >= set(model.line)
+        assert snapshots_at(home).history() == model.line
 
 
 # Collecting
