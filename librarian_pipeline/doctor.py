@@ -13,6 +13,7 @@ from librarian_pipeline.errors import LibrarianError, SourceError
 from librarian_pipeline.evaluation.gold import gold_table, read_gold_set
 from librarian_pipeline.evaluation.measure import lost_labels
 from librarian_pipeline.lineage.graph import Item
+from librarian_pipeline.publication import standing
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.speech.weights import resolve_whisper
 from librarian_pipeline.storage import duckdb_mirror
@@ -81,10 +82,19 @@ def _examine_warehouse(workspace: Workspace) -> Iterator[Finding]:
         lost = []  # told already
     for line in lost:
         yield Finding("gold set", "a label meets no passage", line)
+    yield _tried("published index", lambda: _published_state(workspace))
     if os.access(workspace.home, os.W_OK):
         yield _tried("DuckDB", lambda: _mirror_state(workspace))
     else:
         yield Finding("archive", "read only", f"{workspace.home} can't be written: make it writable")
+
+
+def _published_state(workspace: Workspace) -> str:
+    served = workspace.snapshots.current_id()
+    if served is None:
+        return standing(workspace).line
+    workspace.snapshots.open(served, thoroughly=True)
+    return f"{served}, every file as it was published"
 
 
 def _mirror_state(workspace: Workspace) -> str:

@@ -76,10 +76,13 @@ class Snapshots:
                 if self.current_id() == name:
                     raise
 
-    def open(self, name: str) -> Snapshot:
-        """Raises `SnapshotError`, naming the snapshot before it, if that one is gone or damaged; see `Snapshot.verify`."""
+    def open(self, name: str, *, thoroughly: bool = False) -> Snapshot:
+        """Raises `SnapshotError`, naming the snapshot before it, if that one is gone or damaged.
+
+        Without `thoroughly`, files are not read for that: see `Snapshot.open` and `Snapshot.verify`.
+        """
         try:
-            return Snapshot.open(self.folder / name)
+            return _opened(self.folder / name, thoroughly)
         except SnapshotError as error:
             raise SnapshotError(error.message, self._way_out(name)) from error
 
@@ -123,9 +126,7 @@ class Snapshots:
 
     def _is_whole(self, name: str, *, thoroughly: bool = False) -> bool:
         try:
-            snapshot = Snapshot.open(self.folder / name)
-            if thoroughly:
-                snapshot.verify()
+            _opened(self.folder / name, thoroughly)
         except SnapshotError:
             return False
         return True
@@ -168,9 +169,7 @@ class Snapshots:
             self._sweep()
             if (self.folder / name).exists():
                 try:
-                    snapshot = self.open(name)
-                    snapshot.verify()
-                    return snapshot
+                    return self.open(name, thoroughly=True)
                 except SnapshotError:
                     self._remove(name)
             temporary = self.folder / f"{TEMPORARY}{name}"
@@ -231,3 +230,10 @@ class Snapshots:
         for path in self.folder.glob(f"{TEMPORARY}*"):
             shutil.rmtree(path, ignore_errors=True)
         atomic.sweep(self.folder, ".*.tmp")
+
+
+def _opened(folder: Path, thoroughly: bool) -> Snapshot:
+    snapshot = Snapshot.open(folder)
+    if thoroughly:
+        snapshot.verify()
+    return snapshot

@@ -170,7 +170,8 @@ def test_a_deleted_or_damaged_publication_is_made_again_by_the_next_run(home: Pa
 
 def test_a_flipped_bit_in_the_warehouse_is_not_published(home: Path) -> None:
     before = served(home)
-    change(home, 1)
+    with (home / "librarian.toml").open("a") as settings:  # measures anew, and reads no transcript
+        settings.write("\n[fusion]\nc = 59\n")
     flip_a_bit_that_counts(Workspace.open(home).warehouse, "transcripts", "two")
     update = bring(home)
     assert "transcripts/two.parquet" in update.errors[PUBLISHED]
@@ -370,6 +371,17 @@ def test_a_damaged_snapshot_is_refused_and_the_way_back_named(home: Path, comman
     assert f"goes back to {first}" in error
     assert command("publish", "--rollback")[0] == 0
     assert command("search", "mill")[0] == 0
+
+
+def test_doctor_reads_every_file_of_the_published_snapshot(home: Path, command: Callable[..., Said]) -> None:
+    name = served(home)
+    assert f"ok published index: {name}, every file as it was published" in command("doctor")[1]
+    path = home / "published" / name / "vector_index" / "all.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+    assert f"!! published index: the snapshot {name} is damaged: vector_index/all.parquet" in command("doctor")[1]
 
 
 def test_a_passage_whose_transcript_was_replaced_is_cited_at_its_start(home: Path) -> None:
