@@ -32,6 +32,7 @@ def write_snapshot(source: TableReader, records: Sequence[Provenance], search: M
     files: dict[str, FileDigest] = {}
     rows: dict[str, int] = {}
     with duckdb.connect(folder / DATABASE) as database:
+        database.execute("SET enable_progress_bar = false").fetchall()
         for record in records:
             for name, expected in _tables_of(record):
                 data, table = _read(source, name, record, expected)

@@ -37,6 +37,7 @@ def read_until(home: Path, ended: Any, answers: Any) -> None:
         except Exception as error:
             answers.put(f"{type(error).__name__}: {error}")
             return
+        time.sleep(0.002)  # four that never rest would leave publishers no processor
         n_read += 1
         seen |= numbers
     answers.put((n_read, len(seen)))
