@@ -70,9 +70,9 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "evaluation.confidence": (0.9, {"eval_scores"}),
     "publication.keep_snapshots": (5, set()),
     "dagster.executor": ("multiprocess", set()),
-    "dagster.max_concurrent_runs": (1, set()),
+    "dagster.max_concurrent_runs": (3, set()),
     "dagster.sensor_interval_s": (5, set()),
-    "dagster.reeval_at": ("04:00", set()),
+    "dagster.reeval_at": ("04:30", set()),
 }
 PACKAGES = {
     "av": {"audio"} | SPEECH,
