@@ -277,16 +277,21 @@ def search(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Ranked, cited passages."""
+    """Ranked, cited passages of the published index."""
     from librarian_pipeline.console import print_lines
+    from librarian_pipeline.publication import difference, open_published
     from librarian_pipeline.retrieval.citations import Citer
     from librarian_pipeline.retrieval.indexing import load_searcher
-    from librarian_pipeline.retrieval.modes import DEFAULT_MODE
+    from librarian_pipeline.retrieval.search_settings import MODE, searched_with
 
     workspace = _open(home)
-    searcher = load_searcher(workspace.warehouse, workspace.settings)
-    citer = Citer(workspace.warehouse, searcher)
-    hits = [(hit, citer.cite(query, hit.passage)) for hit in searcher.search(query, mode or DEFAULT_MODE, k)]
+    snapshot = open_published(workspace)
+    search_settings = snapshot.manifest.search
+    searcher = load_searcher(snapshot.tables, searched_with(workspace.settings, search_settings))
+    citer = Citer(snapshot.tables, searcher)
+    hits = [(hit, citer.cite(query, hit.passage)) for hit in searcher.search(query, mode or search_settings[MODE], k)]
+    if note := difference(workspace, snapshot):
+        print_lines([f"note: {note}"], to_stderr=True)
     if as_json:
         _print_json(
             [
@@ -299,6 +304,7 @@ def search(
                     "chunk_id": hit.passage.chunk_id,
                     "layer": hit.passage.layer,
                     "text": hit.passage.text,
+                    "snapshot": snapshot.id,
                 }
                 for hit, citation in hits
             ]
@@ -308,6 +314,61 @@ def search(
         print_lines([f"{hit.rank}. {citation.text}", f"   {_shortened(hit.passage.text)}"])
     if not hits:
         print_lines([f"no passage holds any word of {query!r}"])
+
+
+@app.command()
+def publish(
+    home: Home = DEFAULT_HOME,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Serve the snapshot before the present one.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Only list the snapshots that are kept.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Publish the latest index if its gates were passed, or go back."""
+    from dataclasses import asdict
+
+    from librarian_pipeline.console import print_lines
+    from librarian_pipeline.publish_command import publish_candidate, published_line, roll_back, rollback_lines
+
+    if rollback and listing:
+        raise UsageError("--rollback and --list don't go together", "choose one")
+    workspace = _open(home)
+    if listing:
+        _print_snapshots(workspace, as_json)
+        return
+    swap = roll_back(workspace) if rollback else publish_candidate(workspace)
+    if as_json:
+        _print_json(asdict(swap))
+    else:
+        print_lines(rollback_lines(swap, workspace) if rollback else [published_line(swap)])
+
+
+def _print_snapshots(workspace: "Workspace", as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from librarian_pipeline.console import print_lines, print_table
+    from librarian_pipeline.publish_command import kept_snapshots
+
+    kept = kept_snapshots(workspace)
+    if as_json:
+        _print_json([asdict(snapshot) for snapshot in kept])
+    elif not kept:
+        print_lines(["nothing is published yet"])
+    else:
+        print_table(
+            ["", "snapshot", "made (UTC)", "episodes", "passages", ""],
+            [
+                [
+                    "served" if snapshot.is_served else "",
+                    snapshot.id,
+                    (snapshot.created or "")[:19].replace("T", " "),
+                    str(snapshot.episodes or ""),
+                    str(snapshot.passages or ""),
+                    snapshot.damage or "",
+                ]
+                for snapshot in kept
+            ],
+        )
 
 
 @app.command()

@@ -15,6 +15,7 @@ from librarian_pipeline.evaluation.gold import gold_table, read_gold_set
 from librarian_pipeline.evaluation.gold_health import gold_health
 from librarian_pipeline.evaluation.hygiene import HygieneCheck, shortened
 from librarian_pipeline.lineage.graph import Item
+from librarian_pipeline.publication import standing
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.speech.weights import resolve_whisper
 from librarian_pipeline.storage import duckdb_mirror
@@ -85,6 +86,7 @@ def _examine_warehouse(workspace: Workspace) -> Iterator[Finding]:
         yield from map(_gold_finding, gold_health(workspace.warehouse, workspace.settings.gold, gold))
     except SourceError:
         pass  # told already
+    yield _tried("published index", lambda: _published_state(workspace))
     if os.access(workspace.home, os.W_OK):
         yield _tried("DuckDB", lambda: _mirror_state(workspace))
     else:
@@ -95,6 +97,14 @@ def _gold_finding(check: HygieneCheck) -> Finding:
     told = f"{check.message}: {shortened(check.offenders, OFFENDERS)}" if check.offenders else check.message
     wrong = check.severity is Severity.ERROR and not check.passed
     return Finding(f"gold set, {check.name}", told, told if wrong else "", not check.passed)
+
+
+def _published_state(workspace: Workspace) -> str:
+    served = workspace.snapshots.current_id()
+    if served is None:
+        return standing(workspace).line
+    workspace.snapshots.open(served, thoroughly=True)
+    return f"{served}, every file as it was published"
 
 
 def _mirror_state(workspace: Workspace) -> str:

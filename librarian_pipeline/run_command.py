@@ -22,6 +22,7 @@ from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import verdicts
 from librarian_pipeline.lineage.planning import Batch, Planner, Scope
 from librarian_pipeline.lineage.recipes import transcript_source
+from librarian_pipeline.publication import standing
 from librarian_pipeline.storage import duckdb_mirror
 from librarian_pipeline.workspace import Workspace
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def run_archive(workspace: Workspace, scope: Scope, *, prune: bool = False, debug: bool = False) -> int:
-    """Returns the exit code: 0 if all is well, 1 if an episode, a step or a label of the gold set is not.
+    """Returns the exit code: 0 if all is well, 1 if an episode, a step or a label of the gold set is not, or if the index
+    is not published.
 
     `prune` takes it that episodes whose files are gone are meant to be; `debug` shows the tracebacks of failed steps.
 
@@ -135,7 +137,18 @@ def _conclude(workspace: Workspace, outcome: "Update | None") -> int:
     print_lines([f"warning: {line}" for severity, line in findings if severity == Severity.WARN], to_stderr=True)
     print_lines((f"warning: gold set: {check.line}" for check in gold if check.severity is Severity.WARN), to_stderr=True)
     print_lines(broken, to_stderr=True)
-    return 1 if broken else 0
+    return 1 if broken or not _tell_publication(workspace) else 0
+
+
+def _tell_publication(workspace: Workspace) -> bool:
+    """Whether the index that is in the warehouse is published, or a person went back from it."""
+    if workspace.warehouse.committed("eval_scores") is None:  # then another line says why not
+        return True
+    now = standing(workspace)
+    if now.refusal is None and not stored_score_table(workspace.warehouse).n_queries:
+        print_lines(["warning: published without a measurement: no gold query was measured"], to_stderr=True)
+    print_lines([now.line], to_stderr=now.refusal is not None)
+    return now.refusal is None
 
 
 def _findings(workspace: Workspace) -> list[tuple[str, str]]:

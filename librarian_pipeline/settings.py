@@ -149,6 +149,12 @@ class GoldSettings(_Section):
     )
 
 
+class PublicationSettings(_Section):
+    """What becomes of published snapshots."""
+
+    keep_snapshots: int = Field(3, ge=2, description="the latest; `librarian publish --rollback` reaches as far back")
+
+
 class DagsterSettings(_Section):
     """How Dagster runs what its UI and its daemon start; `librarian run` takes one step after the other."""
 
@@ -183,6 +189,7 @@ class Settings(BaseSettings):
     fusion: FusionSettings = FusionSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     gold: GoldSettings = GoldSettings()
+    publication: PublicationSettings = PublicationSettings()
     dagster: DagsterSettings = DagsterSettings()
 
     @classmethod

@@ -15,12 +15,15 @@ from librarian_pipeline.lineage.outdated import World
 from librarian_pipeline.lineage.recipes import recipe, transcript_source
 from librarian_pipeline.settings import Settings, load_settings
 from librarian_pipeline.storage.provenance import Provenance, Recipe, fingerprint
-from librarian_pipeline.storage.warehouse import WHOLE, Failure, Warehouse
+from librarian_pipeline.storage.snapshots import Snapshots
+from librarian_pipeline.storage.tables import WHOLE
+from librarian_pipeline.storage.warehouse import Failure, Warehouse
 
 ABSENT = "absent"
 UNDECLARED = "undeclared"
 UNREADABLE = "unreadable"
 KINDS_OF_FILES = ("audio", "notes", "published")
+PUBLISHED = Item("published_index")
 MASS_DEPARTURE = 1
 """More files of one kind than this, and more than half of them, don't go unnoticed."""
 
@@ -33,6 +36,7 @@ class Workspace:
         self.settings = settings
         self.archive = Archive(home)
         self.warehouse = warehouse or Warehouse(self.archive.warehouse_dir)
+        self.snapshots = Snapshots(self.archive.published_dir, settings.publication.keep_snapshots)
         self._digests = DigestMemo(self.warehouse.cache_dir / "source-digests.json")
 
     @classmethod
@@ -69,7 +73,12 @@ class Workspace:
             self._digests.save()
         checks = self.settings.checks
         blocks = {item: why for item, record in records.items() if (why := blocking_reason(record.measures, checks))}
-        return World(tuple(discovery.episodes), recipes, sources, records, failures, blocks)
+        return World(tuple(discovery.episodes), recipes, sources, records, failures, blocks, self._lost(about))
+
+    def _lost(self, about: Collection[Item]) -> dict[Item, str]:
+        """Whichever snapshot is served, a person may have gone back to it: it counts as long as it is whole."""
+        problem = self.snapshots.problem() if PUBLISHED in about else None
+        return {PUBLISHED: problem} if problem else {}
 
     def _records(self, wanted: Iterable[Item]) -> dict[Item, Provenance]:
         return {item: record for item in wanted if (record := self.warehouse.committed(item.asset, item.partition))}

@@ -21,6 +21,8 @@ from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.workspace import Workspace
 
 FOLDER = ".candidates"
+NOT_DERIVED = frozenset({"published_index"})
+"""What candidates are never to become."""
 MEASURED_OVER = ("gold_set", "bm25_raw_index", "bm25_stem_index", "vector_index", "eval_scores")
 
 
@@ -79,7 +81,7 @@ class Workbench:
             return _adopted(workspace, item, self._donors)
 
         run_batch = in_this_process(workspace, progress, adopt=adopt)
-        update = bring_up_to_date(workspace, Planner(Scope()), progress, run_batch)
+        update = bring_up_to_date(workspace, Planner(Scope(without=NOT_DERIVED)), progress, run_batch)
         self._donors.insert(0, workspace.warehouse)
         world = workspace.observe()
         return DerivedCandidate(
@@ -87,7 +89,7 @@ class Workbench:
             workspace,
             update,
             problems=tuple(_problems(workspace, world, update)),
-            n_outputs=len(world.stored),
+            n_outputs=sum(item.asset not in NOT_DERIVED for item in world.stored),
             is_measured=all(verdict_of(Item(name), world).state is State.FRESH for name in MEASURED_OVER),
         )
 

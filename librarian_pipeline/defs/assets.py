@@ -15,4 +15,5 @@ ASSETS = [
     asset_of("vector_index"),
     asset_of("gold_set", "json"),
     asset_of("eval_scores"),
+    asset_of("published_index"),
 ]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from filelock import FileLock
 
 from librarian_pipeline.checks import Outcome
-from librarian_pipeline.derivation import archive, evaluation, indexes, passages, speech
+from librarian_pipeline.derivation import archive, evaluation, indexes, passages, publishing, speech
 from librarian_pipeline.derivation.checking import outcomes_of
 from librarian_pipeline.derivation.step import Output, Step
 from librarian_pipeline.errors import DeferredError, SourceError
@@ -35,6 +35,7 @@ BODIES: Mapping[str, Callable[[Step], Output]] = {
         indexes.bm25_stem_index,
         evaluation.gold_set,
         evaluation.eval_scores,
+        publishing.published_index,
     )
 }
 """What derives each asset, by its name."""

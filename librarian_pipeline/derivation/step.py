@@ -70,12 +70,12 @@ class Step:
         self.discovery = workspace.archive.discover(only=item.partition)
         if item.partition is not None and item.partition not in self.discovery.episodes:
             raise LibrarianError(f"the archive has no files of an episode {item.partition!r} any more")
-        self._world = workspace.observe_item(item, self.discovery)
-        self.episodes = self._world.episodes
-        self.recipe = self._world.recipes[item]
-        self.inputs = self._world.inputs(item)
-        self._require_upstream(self._world)
-        self._refuse_blocked(self._world)
+        self.world = workspace.observe_item(item, self.discovery)
+        self.episodes = self.world.episodes
+        self.recipe = self.world.recipes[item]
+        self.inputs = self.world.inputs(item)
+        self._require_upstream(self.world)
+        self._refuse_blocked(self.world)
 
     def _require_upstream(self, world: World) -> None:
         """A step by hand must not pass over what was never derived. What failed was tried: the rest goes on without it."""
@@ -96,12 +96,12 @@ class Step:
     @property
     def verdict(self) -> Verdict:
         """Whether the item is out of date, whatever may be to do upstream of it."""
-        return verdict_of(self.item, self._world)
+        return verdict_of(self.item, self.world)
 
     @property
     def stored(self) -> Provenance | None:
         """The record of the item's last output."""
-        return self._world.stored.get(self.item)
+        return self.world.stored.get(self.item)
 
     @property
     def settings(self) -> Settings:

@@ -84,4 +84,21 @@ COLUMN_SOURCES: Mapping[str, Mapping[str, list[Source]]] = {
         "n_queries": [("gold_set", "query_id")],
         "slice": [("gold_set", "language"), ("gold_set", "kind"), ("gold_set", "split")],
     },
+    "published_index": {
+        "snapshot_id": [
+            ("transcripts", "text"),
+            ("chunks", "text"),
+            ("episodes", "title"),
+            ("bm25_raw_index", "tf"),
+            ("bm25_stem_index", "tf"),
+            ("vector_index", "embedding"),
+            ("gold_set", "query"),
+            ("eval_scores", "value"),
+        ],
+        "n_episodes": [("chunks", EPISODE)],
+        "n_passages": [("chunks", "chunk_id")],
+        "n_segments": [("transcripts", "segment_idx")],
+        "n_queries": [("gold_set", "query_id"), ("chunks", "chunk_id")],
+        "embedding_model": [("vector_index", "model")],
+    },
 }

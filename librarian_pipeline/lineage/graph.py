@@ -31,6 +31,21 @@ ASSETS = (
         per_episode=False,
         upstream=("transcripts", "chunks", "bm25_raw_index", "bm25_stem_index", "vector_index", "gold_set"),
     ),
+    AssetNode(
+        "published_index",
+        "publication",
+        per_episode=False,
+        upstream=(
+            "transcripts",
+            "chunks",
+            "episodes",
+            "bm25_raw_index",
+            "bm25_stem_index",
+            "vector_index",
+            "gold_set",
+            "eval_scores",
+        ),
+    ),
 )
 """In an order in which each comes after all that it is derived from."""
 

@@ -4,7 +4,7 @@ It looks at levels, not at events: whatever happened, and whoever was not watchi
 is there now and what each output says it was made from.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -41,6 +41,8 @@ class World:
     failures: Mapping[Item, Failure]
     blocks: Mapping[Item, str] = field(default_factory=dict)
     """Outputs from which nothing may be derived, and why."""
+    lost: Mapping[Item, str] = field(default_factory=dict)
+    """Outputs on record of which what matters is not there any more, and why: what was published, for one."""
 
     def inputs(self, item: Item) -> dict[str, str]:
         """What `item` would be derived from now: sources, and the versions of the upstream outputs that exist."""
@@ -82,15 +84,24 @@ def verdict_of(item: Item, world: World) -> Verdict:
 
 
 def _blocked(item: Item, world: World, found: Mapping[Item, Verdict]) -> Verdict | None:
-    """Of an episode's items. The archive's assets go on with what there is of the others."""
-    if item.partition is None:
-        return None
-    for other in upstream_items(item, world.episodes):
-        if other in world.blocks:
-            return Verdict(State.BLOCKED, (f"{other}: {world.blocks[other]}",))
+    if reason := block_upstream(item, world):
+        return Verdict(State.BLOCKED, (reason,))
+    for other in _blocking(item, world.episodes):
         if found[other].state is State.BLOCKED and other not in world.stored:
             return found[other]
     return None
+
+
+def block_upstream(item: Item, world: World) -> str | None:
+    """Which check of what the item is directly derived from forbids it, and why; None where nothing does."""
+    return next(
+        (f"{other}: {world.blocks[other]}" for other in _blocking(item, world.episodes) if other in world.blocks), None
+    )
+
+
+def _blocking(item: Item, episodes: Iterable[str]) -> Iterator[Item]:
+    """What can block an item. An episode blocks none but its own: the archive's assets go on with the others."""
+    return (other for other in upstream_items(item, episodes) if item.partition is not None or other.partition is None)
 
 
 def _judge(item: Item, world: World, waits_for: list[Item]) -> Verdict:
@@ -100,6 +111,8 @@ def _judge(item: Item, world: World, waits_for: list[Item]) -> Verdict:
     stored = world.stored.get(item)
     if stored is None:
         return Verdict(State.MISSING, ("never derived",))
+    if item in world.lost:
+        return Verdict(State.MISSING, (world.lost[item],))
     reasons = (*recipe_changes(stored.recipe, recipe), *_input_changes(stored.inputs, inputs))
     if reasons:
         return Verdict(State.STALE, reasons)

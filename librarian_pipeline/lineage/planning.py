@@ -21,13 +21,15 @@ class Batch:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a person asked for: some episodes only, or everything anew whatever its state."""
+    """What a person asked for: some episodes only, everything anew whatever its state, or all but some assets."""
 
     episodes: frozenset[str] | None = None
     full: bool = False
+    without: frozenset[str] = frozenset()
 
     def holds(self, item: Item) -> bool:
-        return self.episodes is None or item.partition is None or item.partition in self.episodes
+        is_asked_for = self.episodes is None or item.partition is None or item.partition in self.episodes
+        return is_asked_for and item.asset not in self.without
 
 
 @dataclass

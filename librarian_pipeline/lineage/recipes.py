@@ -8,8 +8,10 @@ from importlib.metadata import version
 
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.retrieval.embedders import embedder_recipe, query_recipe
+from librarian_pipeline.retrieval.search_settings import search_settings
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.speech import transcribe
+from librarian_pipeline.storage.manifest import CONTRACT
 from librarian_pipeline.storage.provenance import Recipe
 from librarian_pipeline.storage.schemas import columns_fingerprint
 from librarian_pipeline.text.lemmas import normalizer_recipe
@@ -26,6 +28,7 @@ CODE = {
     "vector_index": 1,
     "gold_set": 1,
     "eval_scores": 2,
+    "published_index": 1,
 }
 
 
@@ -71,6 +74,8 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
                 **settings.evaluation.model_dump(),
                 **query_recipe(settings.embeddings),
             }
+        case "published_index":
+            return {"contract": CONTRACT, **search_settings(settings)}
         case _:
             return {}
 

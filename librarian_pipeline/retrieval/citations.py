@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from librarian_pipeline.archive.timecodes import format_timecode
 from librarian_pipeline.chunking.passages import LONG_SEGMENT_MS, Segment, segments_of, split_long
 from librarian_pipeline.retrieval.modes import Passage, Searcher
-from librarian_pipeline.storage.warehouse import Warehouse
+from librarian_pipeline.storage.schemas import TRANSCRIPTS
+from librarian_pipeline.storage.tables import TableReader
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Citer:
     Where the words of a segment have times, the citation is that of the first word that matches.
     """
 
-    def __init__(self, warehouse: Warehouse, searcher: Searcher) -> None:
-        self._warehouse = warehouse
+    def __init__(self, tables: TableReader, searcher: Searcher) -> None:
+        self._tables = tables
         self._searcher = searcher
         self._segments: dict[str, list[Segment]] = {}
 
@@ -45,7 +46,10 @@ class Citer:
         return cite(passage, self._best_start(query, passage))
 
     def _best_start(self, query: str, passage: Passage) -> int:
-        """The start of the part with the largest summed idf of the query's terms; the passage's where none has any."""
+        """The start of the part with the largest summed idf of the query's terms.
+
+        The passage's own where none has any, or where the segments that it was cut from aren't there any more.
+        """
         assert passage.start_ms is not None
         normalizer, index = self._searcher.normalizer, self._searcher.stem_index
         wanted = set(normalizer.terms(query, passage.language))
@@ -78,5 +82,5 @@ class Citer:
 
     def _segments_of(self, episode_id: str) -> list[Segment]:
         if episode_id not in self._segments:
-            self._segments[episode_id] = segments_of(self._warehouse.read("transcripts", episode_id))
+            self._segments[episode_id] = segments_of(self._tables.read_all("transcripts", [episode_id], TRANSCRIPTS))
         return self._segments[episode_id]

@@ -15,6 +15,7 @@ from librarian_pipeline.retrieval.embedders.interface import OnProgress
 from librarian_pipeline.retrieval.modes import Searcher, passage_texts
 from librarian_pipeline.settings import Bm25Settings, EmbeddingSettings, Settings
 from librarian_pipeline.storage.schemas import CHUNKS, VECTOR_INDEX_MODEL, embeddings_schema
+from librarian_pipeline.storage.tables import TableReader
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.text.lemmas import Normalizer
 from librarian_pipeline.text.tokens import raw_tokens
@@ -89,69 +90,69 @@ def build_vector_index(warehouse: Warehouse, episodes: Sequence[str]) -> VectorT
     )
 
 
-def load_bm25(warehouse: Warehouse, index: str) -> Bm25Index:
+def load_bm25(tables: TableReader, index: str) -> Bm25Index:
     """`index` is `bm25_raw` or `bm25_stem`."""
     return Bm25Index(
         Bm25Tables(
-            postings=warehouse.read(f"{index}_index"),
-            documents=warehouse.read(f"{index}_documents"),
-            corpus=warehouse.read(f"{index}_corpus"),
+            postings=tables.read(f"{index}_index"),
+            documents=tables.read(f"{index}_documents"),
+            corpus=tables.read(f"{index}_corpus"),
         )
     )
 
 
-def load_searcher(warehouse: Warehouse, settings: Settings) -> Searcher:
+def load_searcher(tables: TableReader, settings: Settings) -> Searcher:
     """A searcher over the stored indexes, with the normaliser and the embedding model that they were built with.
 
     Raises `UsageError` if there is no index yet, or if passages have changed since they were indexed.
     """
-    raw, stem = warehouse.committed("bm25_raw_index"), warehouse.committed("bm25_stem_index")
-    if raw is None or stem is None or warehouse.committed("vector_index") is None:
-        raise no_index(warehouse)
-    chunks = warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS)
-    raw_index, stem_index = load_bm25(warehouse, "bm25_raw"), load_bm25(warehouse, "bm25_stem")
-    vector_index = VectorIndex(warehouse.read("vector_index"))
-    same_passages = raw.inputs == stem.inputs == chunk_versions(warehouse, indexed_episodes(warehouse))
+    raw, stem = tables.committed("bm25_raw_index"), tables.committed("bm25_stem_index")
+    if raw is None or stem is None or tables.committed("vector_index") is None:
+        raise no_index(tables)
+    chunks = tables.read_all("chunks", indexed_episodes(tables), CHUNKS)
+    raw_index, stem_index = load_bm25(tables, "bm25_raw"), load_bm25(tables, "bm25_stem")
+    vector_index = VectorIndex(tables.read("vector_index"))
+    same_passages = raw.inputs == stem.inputs == chunk_versions(tables, indexed_episodes(tables))
     if not same_passages or not set(vector_index.chunk_ids) <= set(raw_index.chunk_ids):
-        fix = f"run `librarian run --home {shlex.quote(str(warehouse.root.parent))}`, or wait for the run that is at work"
+        fix = f"run `librarian run --home {shlex.quote(str(tables.root.parent))}`, or wait for the run that is at work"
         raise UsageError("passages have changed since they were indexed", fix)
     return Searcher(
         chunks=chunks,
         raw_index=raw_index,
         stem_index=stem_index,
         vector_index=vector_index,
-        normalizer=Normalizer(warehouse.read("bm25_stem_corpus").column("normalizer")[0].as_py()),
-        load_embedder=lambda: load_embedder(index_model(warehouse, settings)),
+        normalizer=Normalizer(tables.read("bm25_stem_corpus").column("normalizer")[0].as_py()),
+        load_embedder=lambda: load_embedder(index_model(tables, settings)),
         fusion=settings.fusion,
     )
 
 
-def chunk_versions(warehouse: Warehouse, episodes: Sequence[str]) -> dict[str, str]:
+def chunk_versions(tables: TableReader, episodes: Sequence[str]) -> dict[str, str]:
     """The stored passages of these episodes, as inputs of what is derived from them."""
-    records = {episode: warehouse.committed("chunks", episode) for episode in episodes}
+    records = {episode: tables.committed("chunks", episode) for episode in episodes}
     return {f"chunks[{episode}]": record.version for episode, record in records.items() if record is not None}
 
 
-def no_index(warehouse: Warehouse) -> UsageError:
-    return UsageError("there is no index yet", f"run `librarian run --home {shlex.quote(str(warehouse.root.parent))}`")
+def no_index(tables: TableReader) -> UsageError:
+    return UsageError("there is no index yet", f"run `librarian run --home {shlex.quote(str(tables.root.parent))}`")
 
 
-def indexed_episodes(warehouse: Warehouse) -> list[str]:
+def indexed_episodes(tables: TableReader) -> list[str]:
     """The episodes whose passages the indexes hold, by the provenance of the raw index."""
-    record = warehouse.committed("bm25_raw_index")
+    record = tables.committed("bm25_raw_index")
     if record is None:
-        raise no_index(warehouse)
+        raise no_index(tables)
     return [name.removeprefix("chunks[").removesuffix("]") for name in record.inputs]
 
 
-def index_model(warehouse: Warehouse, settings: Settings) -> EmbeddingSettings:
+def index_model(tables: TableReader, settings: Settings) -> EmbeddingSettings:
     """The model of the stored vectors, checked to be the same weights; that of the settings where there are no vectors.
 
     Raises `ModelNotFoundError` if the weights are gone, or others than they were.
     """
-    if warehouse.committed("vector_index") is None:
-        raise no_index(warehouse)
-    rows = warehouse.read("vector_index_model").to_pylist()
+    if tables.committed("vector_index") is None:
+        raise no_index(tables)
+    rows = tables.read("vector_index_model").to_pylist()
     if not rows:
         return settings.embeddings
     [built_with] = rows

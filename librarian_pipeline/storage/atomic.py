@@ -59,12 +59,12 @@ def _temporary(path: Path) -> Path:
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
-    _flush_to_disk(temporary)
+    flush_to_disk(temporary)
     temporary.replace(path)
-    _flush_to_disk(path.parent)
+    flush_to_disk(path.parent)
 
 
-def _flush_to_disk(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -13,7 +13,8 @@ import duckdb
 import pyarrow as pa
 from filelock import FileLock
 
-from librarian_pipeline.storage.warehouse import WHOLE, Warehouse
+from librarian_pipeline.storage.tables import WHOLE
+from librarian_pipeline.storage.warehouse import Warehouse
 
 DATABASE = "librarian.duckdb"
 LEDGER = "_mirrored"

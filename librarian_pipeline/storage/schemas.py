@@ -221,6 +221,19 @@ EPISODES = pa.schema(
     ]
 )
 
+PUBLISHED_INDEX = pa.schema(
+    [
+        ("snapshot_id", pa.string()),
+        ("n_episodes", pa.int64()),
+        ("n_passages", pa.int64()),
+        ("n_segments", pa.int64()),
+        ("n_queries", pa.int64()),
+        ("default_mode", pa.string()),
+        ("embedding_model", pa.string()),
+    ]
+)
+"""One row. `n_queries` counts those that were measured. Times are in the snapshot's manifest: equal content has none."""
+
 # Of each asset, its own columns and those of the tables beside it. The vectors' size comes with the model.
 COLUMNS_OF = {
     "audio": (AUDIO,),
@@ -234,6 +247,7 @@ COLUMNS_OF = {
     "vector_index": (embeddings_schema(-1), VECTOR_INDEX_MODEL),
     "gold_set": (GOLD_SET,),
     "eval_scores": (EVAL_SCORES, RANKINGS, EVAL_CORPUS, JUMP_INS, QRELS, DETECTABLE),
+    "published_index": (PUBLISHED_INDEX,),
 }
 
 

@@ -6,21 +6,18 @@ commit point of the step. A source that can't be read leaves a record of the fai
 """
 
 import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from librarian_pipeline.storage import atomic
 from librarian_pipeline.storage.content import content_hash
 from librarian_pipeline.storage.provenance import PARQUET_KEY, Provenance, Recipe
-from librarian_pipeline.storage.record_memo import StoredFile, memo_of
+from librarian_pipeline.storage.tables import WHOLE, TableReader
 
-WHOLE = "all"
 CACHE = ".cache"
 FAILED = ".failed.json"
 
@@ -39,16 +36,12 @@ class Failure:
         return f"{self.message}: {self.fix}" if self.fix else self.message
 
 
-class Warehouse:
+class Warehouse(TableReader):
     """Reads and writes the tables below `root`. What is dear to derive is kept in `cache_dir`, for a second time."""
 
     def __init__(self, root: Path, cache_dir: Path | None = None) -> None:
-        self.root = root
+        super().__init__(root)
         self.cache_dir = cache_dir or root / CACHE
-        self.memo = memo_of(root.absolute())
-
-    def path(self, table: str, partition: str | None = None) -> Path:
-        return self.root / table / f"{partition or WHOLE}.parquet"
 
     def write(
         self,
@@ -73,45 +66,6 @@ class Warehouse:
         self.clear_failure(asset, partition)
         self._put(record, table)
         return record
-
-    def read(self, table: str, partition: str | None = None) -> pa.Table:
-        """The rows of one file. Raises `FileNotFoundError` if it was never written."""
-        return _rows(self.path(table, partition))
-
-    def read_all(self, table: str, partitions: Iterable[str], schema: pa.Schema) -> pa.Table:
-        """The columns of `schema` of some partitions, in their order; those never written, or not whole, have no rows."""
-        paths = [self.path(table, partition) for partition in partitions if self.provenance(table, partition)]
-        tables = [_rows(path, schema.names) for path in paths]
-        return pa.concat_tables([table.replace_schema_metadata() for table in tables]) if tables else schema.empty_table()
-
-    def provenance(self, table: str, partition: str | None = None) -> Provenance | None:
-        """The record inside a file; None where there is no file, or one that isn't whole or isn't ours."""
-        stored = self.stored_file(table, partition)
-        return stored.record if stored else None
-
-    def stored_file(self, table: str, partition: str | None = None) -> StoredFile | None:
-        """The same, with what else the file tells of itself."""
-        return self.memo.look_up(f"{table}/{partition or WHOLE}.parquet")
-
-    def committed(self, asset: str, partition: str | None = None) -> Provenance | None:
-        """The asset's record, if every table beside it is the one it was written with."""
-        record = self.provenance(asset, partition)
-        if record is None:
-            return None
-        for name, expected in record.beside.items():
-            beside = self.provenance(name, partition)
-            if beside is None or beside.content_hash != expected:
-                return None
-        return record
-
-    def partitions(self, table: str) -> list[str]:
-        """The partitions a table has files for, sorted (`all` for a table without partitions)."""
-        return self._listed(table, ".parquet")
-
-    def tables(self) -> list[str]:
-        """The tables that have a folder."""
-        folders = (path for path in self.root.iterdir() if path.is_dir()) if self.root.exists() else ()
-        return sorted(path.name for path in folders if not path.name.startswith("."))
 
     def drop(self, asset: str, partition: str) -> None:
         """Forgets one partition of an asset, with the tables beside it, and its failure if it had one."""
@@ -172,18 +126,3 @@ class Warehouse:
 
     def _failure_path(self, asset: str, partition: str | None) -> Path:
         return self.root / asset / f"{partition or WHOLE}{FAILED}"
-
-    def _listed(self, table: str, ending: str) -> list[str]:
-        """The names of the table's files with that ending, without it."""
-        try:
-            with os.scandir(self.root / table) as entries:
-                names = [entry.name for entry in entries]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return sorted(name.removesuffix(ending) for name in names if name.endswith(ending) and not name.startswith("."))
-
-
-def _rows(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Of one file. `pq.read_table` would scan a data set, in threads: where files are small and many, that takes longer."""
-    with pq.ParquetFile(path) as file:
-        return file.read(columns, use_threads=False)

@@ -11,7 +11,8 @@ from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import State, Verdict, World, verdicts
 from librarian_pipeline.storage.provenance import Provenance
-from librarian_pipeline.storage.warehouse import WHOLE, Warehouse
+from librarian_pipeline.storage.tables import WHOLE
+from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.workspace import Workspace
 
 

@@ -85,6 +85,26 @@ def test_the_whole_graph_materializes_and_shows_the_score_table(home: Path, inst
     assert "a fallback without weights" in table
 
 
+def test_what_is_published_is_named_and_a_refusal_says_why(home: Path, instance: dg.DagsterInstance) -> None:
+    derive_all(home, instance)
+    result = materialize(home, instance, ["published_index"])
+    assert materialization(result, "published_index").metadata["snapshot_id"].value == served(home)
+    # The indexes are others now, and nobody has measured them.
+    with (home / "librarian.toml").open("a") as settings:
+        settings.write('[normalizer]\nname = "none"\n')
+    before = served(home)
+    assert materialize(home, instance, ["bm25_stem_index"]).success
+    refused = materialize(home, instance, ["published_index"])
+    [failure] = refused.filter_events(lambda event: event.is_step_failure)
+    said = failure.step_failure_data.user_failure_data.description
+    assert "bm25_stem_index changed since the index was measured" in said
+    assert served(home) == before
+
+
+def served(home: Path) -> str | None:
+    return Workspace.open(home).snapshots.current_id()
+
+
 def test_passages_are_shown_with_their_citations(home: Path, instance: dg.DagsterInstance) -> None:
     result = materialize(home, instance, ["notes", "audio", "transcripts", "chunks"], "ep07")
     sample = materialization(result, "chunks").metadata["sample"].value

@@ -24,6 +24,16 @@ GRAPH = {
     "vector_index": ["embeddings"],
     "gold_set": [],
     "eval_scores": ["bm25_raw_index", "bm25_stem_index", "chunks", "gold_set", "transcripts", "vector_index"],
+    "published_index": [
+        "bm25_raw_index",
+        "bm25_stem_index",
+        "chunks",
+        "episodes",
+        "eval_scores",
+        "gold_set",
+        "transcripts",
+        "vector_index",
+    ],
 }
 PARTITIONED = {"audio", "notes", "transcripts", "chunks", "embeddings"}
 

@@ -26,7 +26,7 @@ def test_the_graph_is_shown_with_the_episodes_as_partitions(ui: tuple[Ui, Path])
     nodes = {node["assetKey"]["path"][0]: node["partitionKeys"] for node in ui[0].ask(ASSETS)["assetNodes"]}
     assert nodes["chunks"] == ["ep06", "ep07", "ep10"]
     assert nodes["eval_scores"] == []
-    assert len(nodes) == 11
+    assert len(nodes) == 12
 
 
 def test_one_asset_of_one_episode_materializes(ui: tuple[Ui, Path]) -> None:

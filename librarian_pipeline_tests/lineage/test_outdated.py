@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from librarian_pipeline.lineage.graph import ASSETS, NODES, Item, items, upstream_items
-from librarian_pipeline.lineage.outdated import State, Verdict
+from librarian_pipeline.lineage.outdated import State, Verdict, verdicts
 from librarian_pipeline_tests.lineage.simulation import Simulation
 
 EPISODES = st.lists(st.sampled_from(["ep01", "ep02", "all", "a.b"]), min_size=1, max_size=3, unique=True).map(tuple)
@@ -242,3 +244,35 @@ def test_settled_is_nothing_to_do_and_due_is_to_be_done_whatever_comes_out_upstr
 
 def test_every_asset_of_the_graph_is_judged():
     assert {item.asset for item in Simulation(("ep01",)).verdicts} == set(NODES)
+
+
+# Blocks
+
+
+def blocked(simulation: Simulation, item: Item) -> dict[Item, Verdict]:
+    return verdicts(replace(simulation.world, blocks={item: "a gate failed"}))
+
+
+def test_what_is_directly_derived_from_a_blocked_asset_of_the_archive_is_blocked_and_says_why():
+    found = blocked(Simulation(("ep01",)).derive_all(), Item("eval_scores"))
+    assert found[Item("published_index")] == Verdict(State.BLOCKED, ("eval_scores: a gate failed",))
+    assert {verdict.state for item, verdict in found.items() if item != Item("published_index")} == {State.FRESH}
+
+
+def test_one_episodes_block_does_not_block_the_archives_assets():
+    simulation = Simulation(("ep01", "ep02")).derive_all()
+    found = blocked(simulation, Item("transcripts", "ep01"))
+    assert {item for item, verdict in found.items() if verdict.state is State.BLOCKED} == {
+        Item("chunks", "ep01"),
+    }
+
+
+def test_what_waits_is_not_blocked_yet():
+    simulation = Simulation(("ep01",)).derive_all()
+    simulation.change(Item("eval_scores"), "recipe")
+    assert blocked(simulation, Item("eval_scores"))[Item("published_index")].state is State.WAITING
+
+
+def test_an_output_of_which_what_matters_is_gone_is_missing_and_says_so():
+    world = replace(Simulation(("ep01",)).derive_all().world, lost={Item("published_index"): "nothing is published"})
+    assert verdicts(world)[Item("published_index")] == Verdict(State.MISSING, ("nothing is published",))

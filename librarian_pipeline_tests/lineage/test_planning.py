@@ -100,13 +100,22 @@ def test_an_equal_output_ends_the_run_early():
     assert next_round(simulation, planner) == []
 
 
-def test_a_changed_gold_set_derives_only_itself_and_the_scores():
+def test_a_changed_gold_set_derives_only_itself_and_the_scores_and_publishes_these():
     simulation = fresh()
     simulation.change(Item("gold_set"), "source")
-    assert [batch.assets for batch in run(simulation, Planner(EVERYTHING))] == [("gold_set",), ("eval_scores",)]
+    # What is published holds the gold set too, so that it is due in any case.
+    rounds = [batch.assets for batch in run(simulation, Planner(EVERYTHING))]
+    assert rounds == [("gold_set",), ("eval_scores", "published_index")]
 
 
 # Scope
+
+
+def test_assets_that_are_left_out_are_not_derived():
+    simulation = fresh()
+    simulation.change(Item("eval_scores"), "recipe")
+    planner = Planner(Scope(without=frozenset({"published_index"})))
+    assert [batch.assets for batch in run(simulation, planner)] == [("eval_scores",)]
 
 
 def test_episodes_outside_the_scope_are_not_derived_and_the_archives_assets_are():

@@ -20,6 +20,7 @@ EPISODES = {
 }
 SPEECH = {"transcripts with audio", "transcripts with both"}
 BM25 = {"bm25_raw_index", "bm25_stem_index"}
+SEARCH = {"eval_scores", "published_index"}
 
 
 # Setting -> another value, and the recipes that this changes.
@@ -60,15 +61,16 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "bm25.k1": (1.2, BM25),
     "bm25.b": (0.5, BM25),
     "bm25.epsilon": (0.1, BM25),
-    "embeddings.model": ("char-ngram", {"embeddings"}),
-    "embeddings.query_prompt": ("query: ", {"eval_scores"}),
-    "embeddings.passage_prompt": ("passage: ", {"embeddings"}),
-    "fusion.c": (10, {"eval_scores"}),
-    "fusion.depth": (50, {"eval_scores"}),
+    "embeddings.model": ("char-ngram", {"embeddings", "published_index"}),
+    "embeddings.query_prompt": ("query: ", SEARCH),
+    "embeddings.passage_prompt": ("passage: ", {"embeddings", "published_index"}),
+    "fusion.c": (10, SEARCH),
+    "fusion.depth": (50, SEARCH),
     "evaluation.bootstrap_resamples": (500, {"eval_scores"}),
     "evaluation.confidence": (0.9, {"eval_scores"}),
     "gold.max_paraphrase_overlap": (0.2, set()),
     "gold.max_unanswerable_overlap": (0.5, set()),
+    "publication.keep_snapshots": (5, set()),
     "dagster.executor": ("multiprocess", set()),
     "dagster.max_concurrent_runs": (3, set()),
     "dagster.sensor_interval_s": (5, set()),

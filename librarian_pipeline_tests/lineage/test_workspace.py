@@ -8,7 +8,7 @@ from librarian_pipeline.lineage.graph import Item, items
 from librarian_pipeline.lineage.outdated import State, verdicts
 from librarian_pipeline.storage.provenance import fingerprint
 from librarian_pipeline.storage.warehouse import Failure
-from librarian_pipeline.workspace import Workspace
+from librarian_pipeline.workspace import PUBLISHED, Workspace
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
 NOTES = "---\ntitle: The kettle\nlanguage: {language}\n---\n# Steam\n{text}\n"
@@ -32,7 +32,9 @@ def derive(workspace: Workspace, item: Item) -> None:
     world = workspace.observe_item(item, workspace.archive.discover())
     inputs = world.inputs(item)
     table = pa.table({"made_of": [fingerprint(inputs)]})
-    workspace.warehouse.write(item.asset, item.partition, table, recipe=world.recipes[item], inputs=inputs)
+    record = workspace.warehouse.write(item.asset, item.partition, table, recipe=world.recipes[item], inputs=inputs)
+    if item == PUBLISHED:
+        workspace.snapshots.serve(workspace.snapshots.build(workspace.warehouse, [record], {}))
 
 
 def fail(workspace: Workspace, item: Item) -> None:

@@ -31,7 +31,8 @@ from librarian_pipeline_tests.pipeline.small_archive import (
 from librarian_pipeline_tests.silent import Silent
 
 BM25 = {"bm25_raw_index", "bm25_stem_index"}
-REDUCE = {*BM25, "vector_index", "eval_scores", "episodes"}
+SCORES = {"eval_scores", "published_index"}
+REDUCE = {*BM25, "vector_index", "episodes", *SCORES}
 
 
 def of(episode: str, *assets: str) -> set[str]:
@@ -116,21 +117,30 @@ CHANGES: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], None], set[str]]] 
     # What was heard is taken from the cache, and comes out equal; the catalogue alone is told of the name.
     "audio renamed": (audio_renamed, {*of("heard", "audio", "transcripts"), "episodes"}),
     "notes text": (notes_text, {*of("one", "notes", "chunks", "embeddings"), *REDUCE}),
-    "notes title": (notes_title, {*of("one", "notes"), "episodes"}),
+    "notes title": (notes_title, {*of("one", "notes"), "episodes", "published_index"}),
     "notes line ends": (notes_line_ends, of("one", "notes")),
     "published transcript": (
         published_transcript,
         {*of("two", "transcripts", "chunks", "embeddings"), *REDUCE},
     ),
     "comment in a published transcript": (published_comment, of("two", "transcripts")),
-    "gold query": (gold_query, {"gold_set", "eval_scores"}),
+    "gold query": (gold_query, {"gold_set", *SCORES}),
     "layout of the gold set": (gold_layout, {"gold_set"}),
-    "stemmer name": (more_settings('[normalizer]\nname = "suffix"\n'), {"bm25_stem_index", "eval_scores"}),
+    "stemmer name": (
+        more_settings('[normalizer]\nname = "suffix"\n'),
+        {"bm25_stem_index", *SCORES},
+    ),
     # Scored again though the postings are equal: the version counts for the queries' lemmas too.
-    "simplemma version": (simplemma_version, {"bm25_stem_index", "eval_scores"}),
+    "simplemma version": (simplemma_version, {"bm25_stem_index", *SCORES}),
     "embedding model": (
         setting('model = "char-ngram"', 'model = "all-MiniLM-L6-v2"'),
-        {*(item for id in EVERY_EPISODE for item in of(id, "embeddings")), "vector_index", "eval_scores", "episodes"},
+        {
+            *(item for id in EVERY_EPISODE for item in of(id, "embeddings")),
+            "vector_index",
+            "eval_scores",
+            "episodes",
+            "published_index",
+        },
     ),
     "Whisper settings": (
         more_settings("[whisper]\nbeam_size = 1\n"),
@@ -148,7 +158,7 @@ CHANGES: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], None], set[str]]] 
             *REDUCE,
         },
     ),
-    "RRF depth": (more_settings("[fusion]\ndepth = 2\n"), {"eval_scores"}),
+    "RRF depth": (more_settings("[fusion]\ndepth = 2\n"), {*SCORES}),
     "episode added": (
         episode_added,
         {*of("three", "audio", "notes", "transcripts", "chunks", "embeddings"), *REDUCE},

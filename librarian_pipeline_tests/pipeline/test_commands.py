@@ -31,12 +31,12 @@ def test_help_comes_within_a_second() -> None:
 
 def test_help_names_every_command() -> None:
     text = run_librarian("--help").stdout
-    for command in ("run", "status", "eval", "compare", "search", "trace", "episodes", "models", "doctor", "ui"):
+    for command in ("run", "status", "eval", "compare", "search", "publish", "trace", "episodes", "models", "doctor", "ui"):
         assert f"\n  {command} " in text
 
 
 def test_status_of_an_archive_that_is_up_to_date_says_so(sample: Workspace) -> None:
-    assert run_librarian("status", "--home", str(sample.home)).stdout.strip() == "all 56 outputs are up to date"
+    assert run_librarian("status", "--home", str(sample.home)).stdout.strip() == "all 57 outputs are up to date"
 
 
 def test_status_names_what_is_out_of_date_and_why(sample_copy: Workspace) -> None:
@@ -44,12 +44,13 @@ def test_status_names_what_is_out_of_date_and_why(sample_copy: Workspace) -> Non
     text = run_librarian("status", "--home", str(sample_copy.home)).stdout
     assert "bm25_stem_index: stale: recipe: normalizer simplemma -> none; recipe: simplemma 2.0.0 -> none" in text
     assert "eval_scores: waiting: waits for bm25_stem_index" in text
-    assert len(text.splitlines()) == 2
+    assert "published_index: waiting: waits for bm25_stem_index, eval_scores" in text
+    assert len(text.splitlines()) == 3
 
 
 def test_status_as_json_has_the_state_of_every_output(sample: Workspace) -> None:
     states = output(sample, "status")
-    assert len(states) == 56
+    assert len(states) == 57
     assert {entry["state"] for entry in states} == {"fresh"}
 
 
@@ -193,7 +194,7 @@ def test_doctor_names_what_is_broken(sample_copy: Workspace) -> None:
 
 def test_home_may_come_from_the_environment(sample: Workspace) -> None:
     result = run_librarian("status", env=environment(LIBRARIAN_HOME=str(sample.home)))
-    assert result.stdout.strip() == "all 56 outputs are up to date"
+    assert result.stdout.strip() == "all 57 outputs are up to date"
 
 
 def test_control_characters_of_an_archive_dont_reach_the_terminal(sample_copy: Workspace) -> None:

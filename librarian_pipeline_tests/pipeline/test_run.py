@@ -27,6 +27,7 @@ CONTRACT_TABLES = {
     "rankings",
     "eval_scores",
     "episodes",
+    "published_index",
 }
 
 
@@ -133,6 +134,7 @@ def test_a_change_to_one_episodes_notes_derives_only_what_depends_on_them(sample
     derived = re.search(r"derived in \d+ s: (.*)", result.stdout)
     assert derived, result.stderr
     dependants = ["chunks", "embeddings", "episodes", "bm25_raw_index", "bm25_stem_index", "vector_index", "eval_scores"]
+    dependants.append("published_index")
     assert set(derived[1].split(", ")) == {f"{asset} 1" for asset in ["notes", *dependants]}
 
 
@@ -143,19 +145,19 @@ def test_notes_with_other_line_ends_are_read_again_and_nothing_downstream_runs(s
     assert re.search(r"derived in \d+ s: notes 1$", result.stdout, re.MULTILINE), result.stdout
 
 
-def test_another_stemmer_derives_only_its_index_and_the_scores(sample_copy: Workspace) -> None:
+def test_another_stemmer_derives_only_its_index_and_the_scores_and_publishes_them(sample_copy: Workspace) -> None:
     (sample_copy.home / "librarian.toml").write_text('[normalizer]\nname = "snowball"\n')
     result = run_librarian("run", "--home", str(sample_copy.home))
-    assert re.search(r"derived in \d+ s: bm25_stem_index 1, eval_scores 1$", result.stdout, re.MULTILINE), result.stdout
+    derived = "bm25_stem_index 1, eval_scores 1, published_index 1"
+    assert re.search(rf"derived in \d+ s: {derived}$", result.stdout, re.MULTILINE), result.stdout
 
 
 def test_another_embedding_model_is_one_line_and_leaves_transcripts_alone(sample_copy: Workspace) -> None:
     (sample_copy.home / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n')
     result = run_librarian("run", "--home", str(sample_copy.home))
     assert result.returncode == 0, result.stderr
-    assert re.search(
-        r"derived in \d+ s: embeddings 10, episodes 1, vector_index 1, eval_scores 1$", result.stdout, re.MULTILINE
-    )
+    derived = "embeddings 10, episodes 1, vector_index 1, eval_scores 1, published_index 1"
+    assert re.search(rf"derived in \d+ s: {derived}$", result.stdout, re.MULTILINE), result.stdout
     assert "dense: char-ngram (no weights, " in result.stdout
     assert "a fallback without weights" in result.stdout
 
