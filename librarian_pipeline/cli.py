@@ -188,25 +188,41 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = Fals
 
 
 @app.command("eval")
-def evaluate(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = False) -> None:
-    """The score table of the current index."""
-    from librarian_pipeline.console import print_lines, print_score_table
-    from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
+def evaluate(
+    home: Home = DEFAULT_HOME,
+    accept: Annotated[bool, typer.Option("--accept", help="Make this the baseline that others are held against.")] = False,
+    release: Annotated[bool, typer.Option("--release", help="With --accept: this is also released.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """The score table of the current index, and its gates."""
+    from librarian_pipeline.checks.gates import is_failure
+    from librarian_pipeline.console import print_gates, print_lines, print_score_table
+    from librarian_pipeline.evaluation.measure import lost_labels, stored_gates, stored_score_table
     from librarian_pipeline.lineage.outdated import verdicts
 
     workspace = _open(home)
+    if release and not accept:
+        raise UsageError("--release goes with --accept", "write `librarian eval --accept --release`")
+    if accept:
+        from librarian_pipeline.accept_command import accept_measured
+
+        accept_measured(workspace, release=release)
+        return
     table = stored_score_table(workspace.warehouse)
+    gates = stored_gates(workspace.warehouse)
     if as_json:
         caption = {"passages": table.n_passages, "episodes": table.n_episodes, "queries": table.n_queries}
         scores = workspace.warehouse.read("eval_scores").to_pylist()
-        _print_json({**caption, "dense": table.dense_backend, "scores": scores})
+        _print_json({**caption, "dense": table.dense_backend, "scores": scores, "gates": gates})
     else:
         print_score_table(table)
+        print_gates(gates)
     lost = lost_labels(workspace.warehouse)
     print_lines([f"gold set: {line}" for line in lost], to_stderr=True)
     if not all(verdict.settled for verdict in verdicts(workspace.observe()).values()):
         print_lines(["note: the archive has changed since; `librarian run` measures it anew"], to_stderr=True)
-    raise typer.Exit(1 if lost else 0)
+    raise typer.Exit(1 if lost or any(is_failure(gate) for gate in gates) else 0)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from librarian_pipeline.defs.assets import ASSETS, gold_labels_resolve
+from librarian_pipeline.defs.assets import ASSETS
 from librarian_pipeline.defs.automation import automation
 from librarian_pipeline.defs.code_versions import with_code_versions
 from librarian_pipeline.defs.resources import ArchiveResource, ProgressResource, default_home, executor
@@ -27,7 +27,6 @@ def definitions_for(home: Path, progress: Progress | None = None) -> dg.Definiti
     sensors, schedules = automation(workspace.settings.dagster)
     return dg.Definitions(
         assets=with_code_versions(ASSETS, workspace.settings),
-        asset_checks=[gold_labels_resolve],
         sensors=sensors,
         schedules=schedules,
         resources={"archive": ArchiveResource(home=str(home)), "progress": progress or ProgressResource()},

@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from librarian_pipeline.checks import Severity
 from librarian_pipeline.console import print_lines, print_score_table, showing_progress
 from librarian_pipeline.errors import UsageError
-from librarian_pipeline.evaluation.measure import lost_labels, stored_score_table
+from librarian_pipeline.evaluation.measure import stored_gates, stored_score_table
+from librarian_pipeline.evaluation.showing_gates import failure_lines, warning_lines
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import verdicts
 from librarian_pipeline.lineage.planning import Batch, Planner, Scope
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def run_archive(workspace: Workspace, scope: Scope, *, prune: bool = False, debug: bool = False) -> int:
-    """Returns the exit code: 0 if all is well, 1 if an episode, a step or a label of the gold set is not.
+    """Returns the exit code: 0 if all is well, 1 if an episode, a step or a gate is not.
 
     `prune` takes it that episodes whose files are gone are meant to be; `debug` shows the tracebacks of failed steps.
 
@@ -109,23 +110,24 @@ def _conclude(workspace: Workspace, outcome: "Update | None") -> int:
     """Prints the score table, then all that is not well."""
     discovery = workspace.archive.discover()
     failures = workspace.failures(discovery.episodes, discovery)
-    lost: list[str] = []
+    gates: list[dict[str, Any]] = []
     if workspace.warehouse.committed("eval_scores") is not None:
         print_score_table(stored_score_table(workspace.warehouse))
         print_lines(["", *_where_next(workspace)])
-        # Of a gold set that was refused, the labels of the one before are nobody's concern.
-        lost = lost_labels(workspace.warehouse) if Item("gold_set") not in failures else []
+        # Of a gold set that was refused, what the one before came to is nobody's concern.
+        gates = stored_gates(workspace.warehouse) if Item("gold_set") not in failures else []
     findings = _findings(workspace)
     broken = [
         *(f"failed: {item}: {failure.line}" for item, failure in failures.items()),
         *_error_lines(outcome),
         *(f"check: {line}" for severity, line in findings if severity == Severity.ERROR),
-        *(f"gold set: {line}" for line in lost),
+        *failure_lines(gates),
     ]
     deferred = outcome.deferred if outcome else {}
     print_lines([f"left out: {problem.line}" for problem in discovery.problems], to_stderr=True)
     print_lines([f"deferred: {episode}: {line}" for episode, line in deferred.items()], to_stderr=True)
     print_lines([f"warning: {line}" for severity, line in findings if severity == Severity.WARN], to_stderr=True)
+    print_lines([f"warning: {line}" for line in warning_lines(gates)], to_stderr=True)
     print_lines(broken, to_stderr=True)
     return 1 if broken else 0
 

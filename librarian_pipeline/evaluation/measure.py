@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from librarian_pipeline.evaluation.score_table import ScoreTable
 from librarian_pipeline.evaluation.scoring import by_mode, rank_queries, score_rankings
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.indexing import chunk_versions, index_model, indexed_episodes, load_searcher
-from librarian_pipeline.retrieval.modes import Searcher, passages_of
+from librarian_pipeline.retrieval.modes import Passage, Searcher, passages_of
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.storage.schemas import CHUNKS, EVAL_CORPUS, GOLD_SET
 from librarian_pipeline.storage.warehouse import Warehouse
@@ -26,22 +27,32 @@ class Measured:
     scores: pa.Table
     rankings: pa.Table
     corpus: pa.Table
+    queries: Sequence[JudgedQuery]
+    passages: Mapping[str, Passage]
 
     @property
     def table(self) -> ScoreTable:
         return ScoreTable.of(self.scores, self.corpus)
 
 
-def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int, int], None] | None = None) -> Measured:
+def measure(
+    warehouse: Warehouse,
+    settings: Settings,
+    on_progress: Callable[[int, int], None] | None = None,
+    rankings: pa.Table | None = None,
+) -> Measured:
     """Searches every gold query in every mode over the stored indexes, and scores what comes back.
+
+    `rankings` are what would come back, where that is known: then nothing is searched.
 
     Raises `UsageError` if there is no index yet.
     """
     searcher = load_searcher(warehouse, settings)
     queries = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), searcher.passages)
-    rankings = rank_queries(searcher, queries, on_progress)
+    rankings = rank_queries(searcher, queries, on_progress) if rankings is None else rankings
     scores = score_rankings(rankings, queries, settings.evaluation)
-    return Measured(scores, rankings, _corpus(searcher, queries, embedder_card(index_model(warehouse, settings)).label))
+    corpus = _corpus(searcher, queries, embedder_card(index_model(warehouse, settings)).label)
+    return Measured(scores, rankings, corpus, queries, searcher.passages)
 
 
 def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: str) -> pa.Table:
@@ -89,6 +100,13 @@ def stored_score_table(warehouse: Warehouse) -> ScoreTable:
     if warehouse.committed("eval_scores") is None:
         raise nothing_measured(warehouse)
     return ScoreTable.of(warehouse.read("eval_scores"), warehouse.read("eval_corpus"))
+
+
+def stored_gates(warehouse: Warehouse) -> list[dict[str, Any]]:
+    """The rows of `schemas.GATES` of the last measurement; none if there is none yet, or one by an older version."""
+    record = warehouse.committed("eval_scores")
+    rows: list[dict[str, Any]] = warehouse.read("gates").to_pylist() if record and "gates" in record.beside else []
+    return rows
 
 
 def nothing_measured(warehouse: Warehouse) -> UsageError:

@@ -104,6 +104,13 @@ class Warehouse:
                 return None
         return record
 
+    def damaged(self, asset: str, partition: str | None = None) -> list[str]:
+        """The files of an output, relative to `root`, that do not hold what was written: a disk may change what it keeps."""
+        record = self.provenance(asset, partition)
+        hashes = {**record.beside, asset: record.content_hash} if record else {}
+        paths = {name: self.path(name, partition) for name in sorted(hashes)}
+        return [path.relative_to(self.root).as_posix() for name, path in paths.items() if _hash_now(path) != hashes[name]]
+
     def partitions(self, table: str) -> list[str]:
         """The partitions a table has files for, sorted (`all` for a table without partitions)."""
         return self._listed(table, ".parquet")
@@ -181,6 +188,14 @@ class Warehouse:
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(name.removesuffix(ending) for name in names if name.endswith(ending) and not name.startswith("."))
+
+
+def _hash_now(path: Path) -> str | None:
+    """None where the file can't be read any more."""
+    try:
+        return content_hash(_rows(path))
+    except (OSError, pa.ArrowException, ValueError):  # ValueError: text that is no UTF-8
+        return None
 
 
 def _rows(path: Path, columns: list[str] | None = None) -> pa.Table:
