@@ -11,7 +11,7 @@ from librarian_pipeline.evaluation.baseline import read_baseline
 from librarian_pipeline.evaluation.gates import REPAIR, Candidate, GateResult, evaluate_gates
 from librarian_pipeline.evaluation.gold import gold_table, read_gold_set
 from librarian_pipeline.evaluation.measure import Measured, measure
-from librarian_pipeline.evaluation.ranks import Measurement, measurement_of, results_of
+from librarian_pipeline.evaluation.ranks import Measurement, Results, measurement_of, results_of
 from librarian_pipeline.lineage.graph import upstream_items
 from librarian_pipeline.lineage.ranked_from import ranked_from
 from librarian_pipeline.retrieval.modes import DEFAULT_MODE, MODES
@@ -38,13 +38,14 @@ def eval_scores(step: Step) -> Output:
         if not damaged:
             raise
         raise LibrarianError(f"{damaged[0]} is not what was written, and can't be read", REPAIR) from error
-    measurement = _measurement(step, measured, measured.rankings)
+    results = results_of(measured.rankings)
+    measurement = _measurement(step, measured, results)
     of_ranks = {(mode, metric): value for mode, by in measurement.figures().items() for metric, value in by.items()}
     candidate = Candidate(
         measurement,
-        results_of(measured.rankings),
+        results,
         {**of_ranks, **measured.table.values},
-        earlier=_measurement(step, measured, earlier) if earlier is not None and known is None else None,
+        earlier=_measurement(step, measured, results_of(earlier)) if earlier is not None and known is None else None,
         readme=_readme(step),
         damaged=damaged,
     )
@@ -69,9 +70,9 @@ def _earlier_rankings(step: Step) -> pa.Table | None:
     return None if step.warehouse.damaged("eval_scores") else step.warehouse.read("rankings")
 
 
-def _measurement(step: Step, measured: Measured, rankings: pa.Table) -> Measurement:
+def _measurement(step: Step, measured: Measured, results: Results) -> Measurement:
     fingerprint = ranked_from(step.recipe, step.inputs)
-    gold, results = step.warehouse.read_all("gold_set", ["all"], GOLD_SET), results_of(rankings)
+    gold = step.warehouse.read_all("gold_set", ["all"], GOLD_SET)
     return measurement_of(fingerprint, DEFAULT_MODE, MODES, results, measured.queries, gold, measured.passages)
 
 

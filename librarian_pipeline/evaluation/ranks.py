@@ -96,8 +96,9 @@ Results = Mapping[str, Mapping[str, Sequence[tuple[str, float]]]]
 def results_of(rankings: pa.Table) -> dict[str, dict[str, list[tuple[str, float]]]]:
     """From the columns of `schemas.RANKINGS`."""
     found: dict[str, dict[str, list[tuple[str, float]]]] = {}
-    for row in rankings.to_pylist():  # stored best first
-        found.setdefault(row["mode"], {}).setdefault(row["query_id"], []).append((row["chunk_id"], row["score"]))
+    columns = (rankings.column(name).to_pylist() for name in ("mode", "query_id", "chunk_id", "score"))
+    for mode, query_id, chunk_id, score in zip(*columns, strict=True):  # stored best first
+        found.setdefault(mode, {}).setdefault(query_id, []).append((chunk_id, score))
     return found
 
 

@@ -45,11 +45,11 @@ def _detail_lines(details: Sequence[Mapping[str, Any]], shown: int | None) -> It
 
 def detail_line(detail: Mapping[str, Any]) -> str:
     """`lost q017 "how fast do electrons drift" in hybrid: rank 1 -> 7; first is now Ep. ep03 @ 08:03 (ep03:t004)`."""
-    told = f'{detail["change"]} {detail["query_id"]} "{" ".join(detail["query"].split())}"'
+    told, query = f"{detail['change']} {detail['query_id']}", " ".join(detail["query"].split())
     if detail["mode"] is None:
-        return told
+        return f"{told}: {query}"
     old = f"{detail['old_rank']} -> " if detail["old_rank"] is not None else ""
-    return f"{told} in {detail['mode']}: rank {old}{detail['new_rank']}; first is now {detail['now_first']}"
+    return f'{told} "{query}" in {detail["mode"]}: rank {old}{detail["new_rank"]}; first is now {detail["now_first"]}'
 
 
 def outcome_of(gate: Gate) -> str:

@@ -67,6 +67,12 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "fusion.depth": (50, {"eval_scores"}),
     "evaluation.bootstrap_resamples": (500, {"eval_scores"}),
     "evaluation.confidence": (0.9, {"eval_scores"}),
+    "gates.metric": ("R@5", {"eval_scores"}),
+    "gates.alpha": (0.01, {"eval_scores"}),
+    "gates.max_drop": (0.05, {"eval_scores"}),
+    "gates.critical_within": (3, {"eval_scores"}),
+    "gates.floors": ({"hybrid": {"R@5": 0.5}}, {"eval_scores"}),
+    "gates.readme": ("../README.md", {"eval_scores"}),
     "dagster.executor": ("multiprocess", set()),
 }
 PACKAGES = {

@@ -29,6 +29,7 @@ ONE_FILE_TABLES = {
     "gold_set": schemas.GOLD_SET,
     "rankings": schemas.RANKINGS,
     "eval_scores": schemas.EVAL_SCORES,
+    "gates": schemas.GATES,
     "episodes": schemas.EPISODES,
 }
 EPISODE_TABLES = {
