@@ -53,9 +53,8 @@ def judge(
     now: Measurement, before: Measurement | None, *, release: Measurement | None = None, settings: Any = None, **changes: Any
 ) -> dict[str, GateResult]:
     """The gates' results by their names, of a measurement held against a baseline."""
-    accepted = (
-        Baseline(Accepted("2026-01-01", before), Accepted("2025-01-01", release) if release else None) if before else None
-    )
+    released = Accepted("2025-01-01", release) if release else None
+    accepted = Baseline(Accepted("2026-01-01", before), released) if before else None
     figures = {(mode, metric): value for mode, of_mode in now.figures().items() for metric, value in of_mode.items()}
     candidate = Candidate(now, **{"results": {}, "figures": figures, **changes})
     return {result.gate: result for result in evaluate_gates(candidate, accepted, GateSettings(**(settings or {})))}

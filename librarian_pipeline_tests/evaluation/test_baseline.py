@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from librarian_pipeline.errors import SourceError
 from librarian_pipeline.evaluation.baseline import Accepted, Baseline, accept, baseline_text, read_baseline
 from librarian_pipeline.evaluation.ranks import Measurement, Place, QueryRanks
-from librarian_pipeline_tests.evaluation.measurements import measurement
+from librarian_pipeline_tests.evaluation.measurements import MODES, measurement
 
 TEXT = st.text(min_size=1, max_size=20)
 RANK = st.one_of(st.none(), st.integers(1, 100))
@@ -40,10 +40,8 @@ def test_without_a_file_there_is_no_baseline(tmp_path):
 
 
 def test_one_query_that_moved_changes_its_line_and_the_figures_and_nothing_else():
-    before = measurement({"hybrid": [1, 2, 3, None]})
-    moved = measurement(
-        {"bm25_raw": [1, 2, 3, None], "bm25_stem": [1, 2, 3, None], "dense": [1, 2, 3, None], "hybrid": [1, 7, 3, None]}
-    )
+    ranks = {mode: [1, 2, 3, None] for mode in MODES}
+    before, moved = measurement(ranks), measurement({**ranks, "hybrid": [1, 7, 3, None]})
     texts = [baseline_text(Baseline(Accepted("2026-11-30", one))).splitlines() for one in (before, moved)]
     differ = [line for line, other in zip(*texts, strict=True) if line != other]
     assert [line.strip()[:8] for line in differ] == ['"hybrid"', '{"id": "']
@@ -121,7 +119,7 @@ def test_a_file_that_was_tampered_with_is_refused_and_told_where(tmp_path, damag
 def test_a_file_that_is_no_json_is_told_with_the_line(tmp_path):
     path = tmp_path / "baseline.json"
     path.write_text('{\n"format": 1,\n<<<<<<< HEAD\n', encoding="utf-8")
-    with pytest.raises(SourceError, match="baseline.json is not valid JSON .*line 3"):
+    with pytest.raises(SourceError, match=r"baseline\.json is not valid JSON .*line 3"):
         read_baseline(path)
 
 

@@ -12,7 +12,8 @@ from librarian_pipeline.evaluation.ranks import Measurement, Place
 from librarian_pipeline_tests.evaluation.measurements import KEPT, failed, judge, measurement, some_ranks
 
 N_SIMULATED = 500
-RANKS = st.lists(st.one_of(st.none(), st.integers(1, KEPT)), min_size=1, max_size=40)
+RANK = st.one_of(st.none(), st.integers(1, KEPT))
+RANKS = st.lists(RANK, min_size=1, max_size=40)
 AGAINST_THE_BASELINE = {"reproducibility", "primary_metric", "other_metrics", "backstop", "last_release"}
 
 
@@ -38,13 +39,10 @@ def test_what_critical_queries_came_to_when_accepted_never_fails_again(ranks):
     assert judge(before, before)["critical_queries"].passed
 
 
-@given(
-    st.lists(st.tuples(st.one_of(st.none(), st.integers(1, KEPT)), st.one_of(st.none(), st.integers(1, KEPT))), min_size=1)
-)
+@given(st.lists(st.tuples(RANK, RANK), min_size=1))
 def test_what_is_lost_one_way_is_won_the_other_and_no_gate_fails_both_ways(pairs):
-    one, other = (
-        measurement({"hybrid": list(ranks)}, fingerprint=str(n)) for n, ranks in enumerate(zip(*pairs, strict=True))
-    )
+    before, after = zip(*pairs, strict=True)
+    one, other = measurement({"hybrid": before}, fingerprint="1"), measurement({"hybrid": after}, fingerprint="2")
     there, back = judge(other, one), judge(one, other)
     for gate in ("primary_metric", "backstop"):
         assert not {gate} <= failed(there) & failed(back)
@@ -100,10 +98,10 @@ def test_noise_alone_fails_the_other_metrics_together_no_oftener():
 
 
 def test_a_loss_of_eight_points_is_caught_in_four_of_five_simulations():
-    """122 queries, 8 % of which fall from the first place to none; as many others as that change for no reason."""
+    """122 queries, 8 % of which fall from the first place to none, while a fifth of all change for no reason."""
     random, n, simulations = np.random.default_rng(57), 122, []
     for _ in range(N_SIMULATED):
-        before, after = simulated(random, n, p_change=0.08)
+        before, after = simulated(random, n, p_change=0.2)
         first = random.permutation(np.flatnonzero([rank == 1 for rank in after]))[: round(0.08 * n)]
         simulations.append((before, [None if number in first else rank for number, rank in enumerate(after)]))
     rate = failures(simulations, {"primary_metric", "backstop"})
@@ -155,7 +153,7 @@ def test_a_mode_that_falls_beside_the_default_one_fails_the_other_metrics():
 def test_the_backstop_catches_a_large_fall_that_few_queries_cant_prove():
     before = measurement({"hybrid": [1, 1, 1, 1]})
     results = judge(measurement({"hybrid": [1, 1, 1, None]}, fingerprint="2"), before)
-    assert failed(results) == {"backstop", "best_branch"} - {"best_branch"}
+    assert failed(results) == {"backstop"}
     assert "a fall of 25.0 points, where 8 points may be" in results["backstop"].message
     assert "backstop" not in failed(
         judge(measurement({"hybrid": [1, 1, 1, None]}, fingerprint="2"), before, settings={"max_drop": 0.25})
