@@ -196,29 +196,41 @@ def evaluate(
     trec: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write qrels and a run file of each mode, in TREC's formats.")
     ] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Make this the baseline that others are held against.")] = False,
+    release: Annotated[bool, typer.Option("--release", help="With --accept: this is also released.")] = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """The score table of the current index, and how near its citations are."""
+    """The score table of the current index, its gates, and how near its citations are."""
     from librarian_pipeline.checks import Severity
-    from librarian_pipeline.console import print_grid, print_lines, print_score_table
+    from librarian_pipeline.checks.gates import is_failure
+    from librarian_pipeline.console import print_gates, print_grid, print_lines, print_score_table
     from librarian_pipeline.evaluation.gold_health import gold_health
-    from librarian_pipeline.evaluation.measure import export_stored, stored_score_table
+    from librarian_pipeline.evaluation.hygiene import LABELS
+    from librarian_pipeline.evaluation.measure import export_stored, stored_gates, stored_score_table
     from librarian_pipeline.evaluation.score_table import detectable_lines, jump_in_grid, sliced_grid
     from librarian_pipeline.lineage.outdated import verdicts
     from librarian_pipeline.storage.schemas import DETECTABLE
 
     workspace = _open(home)
+    if release and not accept:
+        raise UsageError("--release goes with --accept", "write `librarian eval --accept --release`")
+    if accept:
+        from librarian_pipeline.accept_command import accept_measured
+
+        accept_measured(workspace, release=release)
+        return
     table = stored_score_table(workspace.warehouse, split)
     scores = workspace.warehouse.read("eval_scores")
     detectable = workspace.warehouse.read_all("detectable", ["all"], DETECTABLE)
+    gates = stored_gates(workspace.warehouse)
     if as_json:
         caption = {"passages": table.n_passages, "episodes": table.n_episodes, "queries": table.n_queries}
         figures = {
             name: [row for row in rows.to_pylist() if split is None or split in row["slice"].split("/")]
             for name, rows in (("scores", scores), ("detectable", detectable))
         }
-        _print_json({**caption, "dense": table.dense_backend, **figures})
+        _print_json({**caption, "dense": table.dense_backend, **figures, "gates": gates})
     else:
         print_score_table(table)
         if by is not None:
@@ -226,6 +238,7 @@ def evaluate(
         within = "jump-in: share of queries whose first citation is that near to the judged start, and the median distance"
         print_grid(jump_in_grid(scores, by, split), numbers_from=2 if by else 1, caption=within)
         print_lines(["", *told] if (told := detectable_lines(detectable, scores, split)) else [])
+        print_gates(gates)
     if trec is not None:
         exported = export_stored(workspace.warehouse, trec, split)
         print_lines([f"written: {path}" for path in exported.files], to_stderr=True)
@@ -234,10 +247,12 @@ def evaluate(
             to_stderr=True,
         )
     found = [check for check in gold_health(workspace.warehouse, workspace.settings.gold) if not check.passed]
-    print_lines([f"gold set: {check.line}" for check in found], to_stderr=True)
+    # Of labels, a gate tells.
+    print_lines([f"gold set: {check.line}" for check in found if check.name != LABELS], to_stderr=True)
     if not all(verdict.settled for verdict in verdicts(workspace.observe()).values()):
         print_lines(["note: the archive has changed since; `librarian run` measures it anew"], to_stderr=True)
-    raise typer.Exit(1 if any(check.severity is Severity.ERROR for check in found) else 0)
+    failed = any(check.severity is Severity.ERROR for check in found) or any(is_failure(gate) for gate in gates)
+    raise typer.Exit(1 if failed else 0)
 
 
 @app.command()

@@ -3,9 +3,9 @@
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -68,6 +68,18 @@ def print_grid(grid: "Grid", *, numbers_from: int, caption: str = "") -> None:
     if rows:
         print_lines(["", caption, ""] if caption else [""])
         print_table(header, rows, numbers_from=numbers_from)
+
+
+def print_gates(gates: "Sequence[Mapping[str, Any]]") -> None:
+    """Each gate in a line; below, the queries won and lost of those that did not pass."""
+    from librarian_pipeline.evaluation.showing_gates import SHOWN, failure_lines, outcome_of, warning_lines
+
+    if gates:
+        print_lines([""])
+        print_table(["gate", "", ""], [[gate["gate"], outcome_of(gate), gate["message"]] for gate in gates])
+        not_passed = [gate for gate in gates if not gate["passed"]]
+        told = [*failure_lines(not_passed, None), *warning_lines(not_passed, SHOWN)]
+        print_lines(["", *told] if told else [])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -16,8 +16,9 @@ from librarian_pipeline.checks import Severity
 from librarian_pipeline.console import print_lines, print_score_table, showing_progress
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.evaluation.gold_health import gold_health
-from librarian_pipeline.evaluation.hygiene import HygieneCheck
-from librarian_pipeline.evaluation.measure import stored_score_table
+from librarian_pipeline.evaluation.hygiene import LABELS, HygieneCheck
+from librarian_pipeline.evaluation.measure import stored_gates, stored_score_table
+from librarian_pipeline.evaluation.showing_gates import failure_lines, warning_lines
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import verdicts
 from librarian_pipeline.lineage.planning import Batch, Planner, Scope
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 
 def run_archive(workspace: Workspace, scope: Scope, *, prune: bool = False, debug: bool = False) -> int:
-    """Returns the exit code: 0 if all is well, 1 if an episode, a step or a label of the gold set is not, or if the index
-    is not published.
+    """Returns the exit code: 0 if all is well, 1 if an episode, a step, a gate or the gold set is not, or if the index is
+    not published.
 
     `prune` takes it that episodes whose files are gone are meant to be; `debug` shows the tracebacks of failed steps.
 
@@ -118,24 +119,29 @@ def _conclude(workspace: Workspace, outcome: "Update | None") -> int:
     discovery = workspace.archive.discover()
     failures = workspace.failures(discovery.episodes, discovery)
     gold: list[HygieneCheck] = []
+    gates: list[dict[str, Any]] = []
     if workspace.warehouse.committed("eval_scores") is not None:
         print_score_table(stored_score_table(workspace.warehouse))
         print_lines(["", *_where_next(workspace)])
-        # Of a gold set that was refused, the labels of the one before are nobody's concern.
+        # Of a gold set that was refused, what the one before came to is nobody's concern.
         if Item("gold_set") not in failures:
-            gold = [check for check in gold_health(workspace.warehouse, workspace.settings.gold) if not check.passed]
+            checks = gold_health(workspace.warehouse, workspace.settings.gold)
+            gold = [check for check in checks if not check.passed and check.name != LABELS]  # of labels, a gate tells
+            gates = stored_gates(workspace.warehouse)
     findings = _findings(workspace)
     broken = [
         *(f"failed: {item}: {failure.line}" for item, failure in failures.items()),
         *_error_lines(outcome),
         *(f"check: {line}" for severity, line in findings if severity == Severity.ERROR),
         *(f"gold set: {check.line}" for check in gold if check.severity is Severity.ERROR),
+        *failure_lines(gates),
     ]
     deferred = outcome.deferred if outcome else {}
     print_lines([f"left out: {problem.line}" for problem in discovery.problems], to_stderr=True)
     print_lines([f"deferred: {episode}: {line}" for episode, line in deferred.items()], to_stderr=True)
     print_lines([f"warning: {line}" for severity, line in findings if severity == Severity.WARN], to_stderr=True)
     print_lines((f"warning: gold set: {check.line}" for check in gold if check.severity is Severity.WARN), to_stderr=True)
+    print_lines([f"warning: {line}" for line in warning_lines(gates)], to_stderr=True)
     print_lines(broken, to_stderr=True)
     return 1 if broken or not _tell_publication(workspace) else 0
 

@@ -155,6 +155,27 @@ class PublicationSettings(_Section):
     keep_snapshots: int = Field(3, ge=2, description="the latest; `librarian publish --rollback` reaches as far back")
 
 
+class GateSettings(_Section):
+    """When an index is not as good as the one that was accepted, and is not to be published."""
+
+    metric: Literal["MRR@10", "R@1", "R@3", "R@5"] = Field(
+        "MRR@10", description="the primary metric: named beforehand, so that nobody picks the one that happens to pass"
+    )
+    alpha: float = Field(
+        0.05, gt=0, lt=0.5, description="how often a change that does nothing but chance may fail a test: one in twenty"
+    )
+    max_drop: float = Field(
+        0.08, gt=0, le=1, description="of the primary metric; a larger fall fails even where few queries can't prove it"
+    )
+    critical_within: int = Field(5, ge=1, le=100, description="a critical query must be met by then: what a search shows")
+    floors: dict[str, dict[str, float]] = Field(
+        {}, description="by mode and metric, for promises made to people; a loss far above a floor passes it, so none is set"
+    )
+    readme: str | None = Field(
+        None, min_length=1, description="a file, seen from the archive, whose score table must be the measured one"
+    )
+
+
 class DagsterSettings(_Section):
     """How Dagster runs what its UI and its daemon start; `librarian run` takes one step after the other."""
 
@@ -190,6 +211,7 @@ class Settings(BaseSettings):
     evaluation: EvaluationSettings = EvaluationSettings()
     gold: GoldSettings = GoldSettings()
     publication: PublicationSettings = PublicationSettings()
+    gates: GateSettings = GateSettings()
     dagster: DagsterSettings = DagsterSettings()
 
     @classmethod

@@ -12,6 +12,7 @@ from librarian_pipeline.checks.blocking import blocking_reason
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
 from librarian_pipeline.lineage.graph import EPISODE_ASSETS, Item, items, upstream_items
 from librarian_pipeline.lineage.outdated import World
+from librarian_pipeline.lineage.ranked_from import BASELINE, README
 from librarian_pipeline.lineage.recipes import recipe, transcript_source
 from librarian_pipeline.settings import Settings, load_settings
 from librarian_pipeline.storage.provenance import Provenance, Recipe, fingerprint
@@ -170,6 +171,9 @@ class Workspace:
     def _sources(self, item: Item, discovery: Discovery, stored: Provenance | None) -> dict[str, str]:
         if item.asset == "gold_set":
             return {"gold_set.json": self._sha256(self.archive.gold_path)}
+        if item.asset == "eval_scores":
+            readme = {README: self._sha256(self.readme_path)} if self.readme_path is not None else {}
+            return {BASELINE: self._sha256(self.archive.baseline_path), **readme}
         if item.asset == "episodes":
             # Tags need no entry: they change only with the audio's digest, which is a column of its input `audio`.
             told = {f"front matter[{id}]": _header(files.notes) for id, files in discovery.episodes.items()}
@@ -194,6 +198,12 @@ class Workspace:
                 return {**language, **published}
             case _:
                 return {}
+
+    @property
+    def readme_path(self) -> Path | None:
+        """The file whose score table has to be the measured one, if the settings name one."""
+        readme = self.settings.gates.readme
+        return self.home / readme if readme is not None else None
 
     def digest(self, path: Path) -> str:
         """The SHA-256 of a file as it is now. Raises `OSError` where it can't be read."""

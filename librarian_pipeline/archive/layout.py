@@ -86,6 +86,10 @@ class Archive:
         return self.home / "gold" / "gold_set.json"
 
     @property
+    def baseline_path(self) -> Path:
+        return self.home / "gold" / "baseline.json"
+
+    @property
     def warehouse_dir(self) -> Path:
         return self.home / "warehouse"
 

@@ -1,7 +1,9 @@
 """What a check found."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class Severity(StrEnum):
@@ -13,10 +15,14 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """`message` names the place in the episode where there is one; `value` is what was measured, in the check's own unit."""
+    """`message` names the place in the episode where there is one; `value` is what was measured, in the check's own unit.
+
+    `details` are rows to look at, all with the same columns.
+    """
 
     check: str
     passed: bool
     message: str
     value: float
     severity: Severity = Severity.WARN
+    details: Sequence[Mapping[str, Any]] = ()

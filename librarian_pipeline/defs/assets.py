@@ -1,6 +1,6 @@
 """The assets: each a step of the library, with what Dagster's users see of it."""
 
-from librarian_pipeline.checks import AUDIO_CHECKS, EMBEDDING_CHECKS, TRANSCRIPT_CHECKS
+from librarian_pipeline.checks import AUDIO_CHECKS, EMBEDDING_CHECKS, GATES, TRANSCRIPT_CHECKS
 from librarian_pipeline.defs.declaration import asset_of
 
 ASSETS = [
@@ -14,6 +14,6 @@ ASSETS = [
     asset_of("bm25_stem_index"),
     asset_of("vector_index"),
     asset_of("gold_set", "json"),
-    asset_of("eval_scores"),
+    asset_of("eval_scores", checks=GATES),
     asset_of("published_index"),
 ]

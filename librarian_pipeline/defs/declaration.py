@@ -8,7 +8,7 @@ import dagster as dg
 
 from librarian_pipeline.checks import BLOCKING_CHECKS, Outcome, Severity
 from librarian_pipeline.defs.instance import COMMAND_TAG, FULL_TAG, ONLY_IF_DUE, trigger_of
-from librarian_pipeline.defs.metadata import column_lineage, record_metadata, shown, table_schema
+from librarian_pipeline.defs.metadata import column_lineage, record_metadata, rows_as_markdown, shown, table_schema
 from librarian_pipeline.defs.partitions import episodes_partitions
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.derivation.derive import BODIES, Derived, derive
@@ -107,5 +107,9 @@ def _check_result(outcome: Outcome, item: Item) -> dg.AssetCheckResult:
         passed=outcome.passed,
         severity=severity,
         description=f"{item}: {outcome.message}",
-        metadata={"value": outcome.value},
+        metadata={"value": outcome.value, **_details(outcome)},
     )
+
+
+def _details(outcome: Outcome) -> dict[str, Any]:
+    return {"details": rows_as_markdown(outcome.details, list(outcome.details[0]))} if outcome.details else {}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from librarian_pipeline.checks import Outcome, audio_outcomes, embedding_outcomes, transcript_outcomes
+from librarian_pipeline.checks import Outcome, audio_outcomes, embedding_outcomes, gate_outcomes, transcript_outcomes
 from librarian_pipeline.derivation.step import Step
 from librarian_pipeline.storage.schemas import AUDIO, TOKEN_COUNTS
 
@@ -21,5 +21,7 @@ def outcomes_of(step: Step, table: pa.Table, beside: Mapping[str, pa.Table]) -> 
             return transcript_outcomes(table.to_pylist(), spans, audio_row, checks)
         case "embeddings":
             return embedding_outcomes(table.select(TOKEN_COUNTS.names).to_pylist(), checks)
+        case "eval_scores":
+            return gate_outcomes(beside["gates"].to_pylist())
         case _:
             return []

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from librarian_pipeline.archive.layout import EpisodeFiles
-from librarian_pipeline.checks import BLOCKING_CHECKS, Outcome
+from librarian_pipeline.checks import Outcome, measures_of
 from librarian_pipeline.errors import LibrarianError
 from librarian_pipeline.lineage.graph import NODES, Item, upstream_items
 from librarian_pipeline.lineage.outdated import Verdict, World, verdict_of
@@ -146,5 +146,5 @@ class Step:
             recipe=self.recipe,
             inputs=inputs,
             beside=output.beside,
-            measures={outcome.check: outcome.value for outcome in outcomes if outcome.check in BLOCKING_CHECKS},
+            measures=measures_of(outcomes),
         )

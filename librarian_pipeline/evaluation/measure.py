@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ from librarian_pipeline.evaluation.trec import Exported, export_trec, qrels_tabl
 from librarian_pipeline.retrieval.citations import Citer
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.indexing import index_model, indexed_episodes, load_searcher
-from librarian_pipeline.retrieval.modes import DEFAULT_MODE, Searcher, passages_of
+from librarian_pipeline.retrieval.modes import DEFAULT_MODE, Passage, Searcher, passages_of
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.storage.schemas import CHUNKS, EVAL_CORPUS, GOLD_SET
 from librarian_pipeline.storage.warehouse import Warehouse
@@ -35,6 +36,8 @@ class Measured:
     jump_ins: pa.Table
     qrels: pa.Table
     detectable: pa.Table
+    queries: Sequence[JudgedQuery]
+    passages: Mapping[str, Passage]
 
     @property
     def table(self) -> ScoreTable:
@@ -52,14 +55,21 @@ class Measured:
         }
 
 
-def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int, int], None] | None = None) -> Measured:
+def measure(
+    warehouse: Warehouse,
+    settings: Settings,
+    on_progress: Callable[[int, int], None] | None = None,
+    rankings: pa.Table | None = None,
+) -> Measured:
     """Searches every gold query in every mode over the stored indexes, and scores what comes back.
+
+    `rankings` are what would come back, where that is known: then nothing is searched.
 
     Raises `UsageError` if there is no index yet.
     """
     searcher = load_searcher(warehouse, settings)
     queries = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), searcher.passages)
-    rankings = rank_queries(searcher, queries, on_progress)
+    rankings = rank_queries(searcher, queries, on_progress) if rankings is None else rankings
     cited = jump_ins(rankings, queries, searcher.passages, Citer(warehouse, searcher))
     dense_backend = embedder_card(index_model(warehouse, settings)).label
     return Measured(
@@ -69,6 +79,8 @@ def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int
         jump_ins=cited,
         qrels=qrels_table(queries),
         detectable=detectable(queries, by_mode(rankings), DEFAULT_MODE),
+        queries=queries,
+        passages=searcher.passages,
     )
 
 
@@ -112,6 +124,13 @@ def export_stored(warehouse: Warehouse, folder: Path, split: str | None = None) 
         wanted = gold.filter(pc.field("split") == split).column("query_id")
         rankings, qrels = (table.filter(pc.is_in(table.column("query_id"), wanted)) for table in (rankings, qrels))
     return export_trec(rankings, qrels, folder)
+
+
+def stored_gates(warehouse: Warehouse) -> list[dict[str, Any]]:
+    """The rows of `schemas.GATES` of the last measurement; none if there is none yet, or one by an older version."""
+    record = warehouse.committed("eval_scores")
+    rows: list[dict[str, Any]] = warehouse.read("gates").to_pylist() if record and "gates" in record.beside else []
+    return rows
 
 
 def nothing_measured(warehouse: Warehouse) -> UsageError:

@@ -2,11 +2,12 @@
 
 The pairs take out what makes some queries harder than others, so that far smaller differences can be told than from the
 intervals of two means (Smucker, Allan and Carterette, "A comparison of statistical significance tests for information
-retrieval evaluation", CIKM 2007). All p-values are two-sided; what is drawn at random has a fixed seed: equal figures, equal
-answers.
+retrieval evaluation", CIKM 2007). Comparisons are two-sided: a change may be for better or worse. Gates look for losses
+only: `find_loss` is one-sided, its p the chance of a loss at least as large if nothing but chance was at work. What is drawn
+at random has a fixed seed: equal figures, equal answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -48,6 +49,38 @@ class Paired:
         return self.n - self.wins - self.losses
 
 
+@dataclass(frozen=True)
+class Loss:
+    """How much a metric fell, query by query. `before` and `after` are means over all `n` queries.
+
+    `p` is the probability of a fall at least as large if the change did nothing but chance: near 1 where the metric rose.
+    """
+
+    n: int
+    wins: int
+    losses: int
+    before: float
+    after: float
+    p: float
+
+    @property
+    def difference(self) -> float:
+        """Below 0 for a fall."""
+        return self.after - self.before
+
+
+def find_loss(metric: str, before: Mapping[str, float], after: Mapping[str, float]) -> Loss:
+    """Whether a metric's values by query id fell, by the one-sided form of the test that `compare_queries` makes.
+
+    Both must have the same queries, and at least one.
+    """
+    differences = paired_differences(before, after)
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    p = sign_test_for_losses(wins, losses) if metric.startswith("R@") else sign_flip_test_for_losses(differences)
+    mean_before, mean_after = (float(np.mean(list(values.values()))) for values in (before, after))
+    return Loss(len(differences), wins, losses, mean_before, mean_after, p)
+
+
 def compare_queries(
     metric: str, before: Mapping[str, float], after: Mapping[str, float], *, resamples: int, confidence: float
 ) -> Paired:
@@ -81,6 +114,15 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, float(2 * tail / 2**n))
 
 
+def sign_test_for_losses(wins: int, losses: int) -> float:
+    """The one-sided exact sign test: the chance of at least as many losses among the queries that differ.
+
+    5 losses and no win: .031; 4 and none: .063; 10 and 4: .090.
+    """
+    n = wins + losses
+    return float(sum(comb(n, k) for k in range(wins + 1)) / 2**n)
+
+
 def sign_flip_test(differences: Differences) -> float:
     """Fisher's randomisation test for pairs (The Design of Experiments, 1935, section 21): if nothing changed, each
     difference is as likely with the other sign. `p` is the share of flips whose sum is at least as far from 0.
@@ -88,17 +130,27 @@ def sign_flip_test(differences: Differences) -> float:
     All flips where they are few; else `FLIPS` drawn at random, the observed one counted with them, so that `p` is never 0
     (Phipson and Smyth, Stat. Appl. Genet. Mol. Biol. 2010).
     """
+    observed = abs(float(differences.sum())) - _ROUNDING
+    return _share_of_flips(differences, lambda sums: np.abs(sums) >= observed)
+
+
+def sign_flip_test_for_losses(differences: Differences) -> float:
+    """The one-sided form: `p` is the share of flips whose sum is at least as low."""
+    observed = float(differences.sum()) + _ROUNDING
+    return _share_of_flips(differences, lambda sums: sums <= observed)
+
+
+def _share_of_flips(differences: Differences, is_as_far: Callable[[Differences], npt.NDArray[np.bool_]]) -> float:
     # Sorted, so that p doesn't depend on the order of the queries.
     sizes = np.sort(np.abs(differences[differences != 0]))
-    observed = abs(float(differences.sum())) - _ROUNDING
     if len(sizes) <= EXACT_UP_TO:
         every = (np.arange(2 ** len(sizes))[:, np.newaxis] >> np.arange(len(sizes))) & 1
-        return float((np.abs((2 * every - 1) @ sizes) >= observed).mean())
+        return float(is_as_far((2 * every - 1) @ sizes).mean())
     generator = np.random.default_rng(FLIPS_SEED)
     as_far = 0
     for _ in range(FLIPS // _FLIPS_AT_ONCE):
         signs = 2 * generator.integers(0, 2, size=(_FLIPS_AT_ONCE, len(sizes)), dtype=np.int8) - 1
-        as_far += int((np.abs(signs @ sizes) >= observed).sum())
+        as_far += int(is_as_far(signs @ sizes).sum())
     return (1 + as_far) / (1 + FLIPS)
 
 

@@ -22,6 +22,11 @@ from librarian_pipeline.text.tokens import raw_tokens
 
 MODES = ("bm25_raw", "bm25_stem", "dense", "hybrid")
 DEFAULT_MODE = "hybrid"
+BRANCHES = ("bm25_stem", "dense")
+"""What the fused modes are made of."""
+FUSED_MODES = tuple(mode for mode in MODES if mode.startswith("hybrid"))
+PLAIN_FUSION = "hybrid"
+"""Reciprocal rank fusion: the reference, which on unevenly matched branches lies between them."""
 MAX_K = 1_000
 
 

@@ -203,6 +203,33 @@ EVAL_HISTORY = pa.schema(
 )
 """The rows of `eval_scores` of every measurement: when (UTC), of what, at whose asking, and in which file they are."""
 
+
+RANK_CHANGE = pa.struct(
+    [
+        ("change", pa.string()),
+        ("query_id", pa.string()),
+        ("query", pa.string()),
+        ("mode", pa.string()),
+        ("old_rank", pa.string()),
+        ("new_rank", pa.string()),
+        ("now_first", pa.string()),
+    ]
+)
+"""A query that was won or lost. A rank is that of the best passage of each span, `-` where none is kept; NULL where there is
+none to tell."""
+
+GATES = pa.schema(
+    [
+        ("gate", pa.string()),
+        ("passed", pa.bool_()),
+        ("severity", pa.string()),
+        ("message", pa.string()),
+        ("details", pa.list_(RANK_CHANGE)),
+    ]
+)
+"""Beside `eval_scores`: what became of each gate. One that failed with the severity `error` keeps the index from being
+published; one that passed with the severity `warn` could not look at all it should."""
+
 FINDING = pa.struct([("check", pa.string()), ("severity", pa.string()), ("message", pa.string())])
 """A check that an episode did not pass."""
 
@@ -246,7 +273,7 @@ COLUMNS_OF = {
     "bm25_stem_index": (POSTINGS, BM25_DOCUMENTS, BM25_CORPUS),
     "vector_index": (embeddings_schema(-1), VECTOR_INDEX_MODEL),
     "gold_set": (GOLD_SET,),
-    "eval_scores": (EVAL_SCORES, RANKINGS, EVAL_CORPUS, JUMP_INS, QRELS, DETECTABLE),
+    "eval_scores": (EVAL_SCORES, RANKINGS, EVAL_CORPUS, JUMP_INS, QRELS, DETECTABLE, GATES),
     "published_index": (PUBLISHED_INDEX,),
 }
 

@@ -67,6 +67,23 @@ class Warehouse(TableReader):
         self._put(record, table)
         return record
 
+    def damaged(self, asset: str, partition: str | None = None) -> list[str]:
+        """The files of an output, relative to `root`, that do not hold what was written: a disk may change what it keeps."""
+        record = self.provenance(asset, partition)
+        hashes = {**record.beside, asset: record.content_hash} if record else {}
+        found = []
+        for name in sorted(hashes):
+            if self._hash_now(name, partition) != hashes[name]:
+                found.append(self.path(name, partition).relative_to(self.root).as_posix())
+        return found
+
+    def _hash_now(self, table: str, partition: str | None) -> str | None:
+        """None where the file can't be read any more."""
+        try:
+            return content_hash(self.read(table, partition))
+        except (OSError, pa.ArrowException, ValueError):  # ValueError: text that is no UTF-8
+            return None
+
     def drop(self, asset: str, partition: str) -> None:
         """Forgets one partition of an asset, with the tables beside it, and its failure if it had one."""
         record = self.provenance(asset, partition)

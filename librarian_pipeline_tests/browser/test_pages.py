@@ -68,10 +68,10 @@ def test_the_page_of_the_scores_shows_their_table(page: Page) -> None:
     expect(table.get_by_role("row").filter(has_text="hybrid")).to_have_text(re.compile(r"hybrid(\s*[01]\.\d\d){4}"))
 
 
-def test_the_page_of_the_scores_shows_their_check_and_its_result(page: Page) -> None:
+def test_the_page_of_the_scores_shows_their_gates_and_what_became_of_them(page: Page) -> None:
     open_page(page, "/assets/eval_scores")
     page.get_by_role("tab", name="Checks").click()
-    expect(page.get_by_text("gold_labels_resolve").first).to_be_visible()
+    expect(page.get_by_text("labels", exact=True).first).to_be_visible()
     expect(page.get_by_text("Every judged span of the gold set is hit by at least one passage.")).to_be_visible()
     expect(page.get_by_text("Passed").first).to_be_visible()
 

@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 from mutagen.id3 import CHAP, ID3, TIT2
 
+from librarian_pipeline.checks import GATES
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.defs.partitions import register_episodes
 from librarian_pipeline.workspace import Workspace
@@ -167,14 +168,23 @@ def test_vectors_are_shown_with_model_digest_and_dimensions(home: Path, instance
     assert len(metadata["digest"].value) == 64
 
 
-def test_the_check_of_the_gold_labels_names_those_that_are_lost(home: Path, instance: dg.DagsterInstance) -> None:
+def test_every_gate_is_a_check_and_the_scores_show_them_all(home: Path, instance: dg.DagsterInstance) -> None:
+    result = derive_all(home, instance)
+    checks = {evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()}
+    assert set(GATES) <= set(checks)
+    shown = materialization(result, "eval_scores").metadata["gates"].value
+    assert all(f"| {gate} ".replace("_", "\\_") in shown for gate in GATES)
+
+
+def test_a_gate_that_fails_blocks_and_names_the_labels_that_are_lost(home: Path, instance: dg.DagsterInstance) -> None:
     derive_all(home, instance)
     gold = home / "gold" / "gold_set.json"
     gold.write_text(gold.read_text().replace('"episode": "ep06"', '"episode": "ep66"'))
     result = materialize(home, instance, ["gold_set", "eval_scores"])
-    [check] = result.get_asset_check_evaluations()
-    assert not check.passed
-    assert "ep66" in str(check.metadata["lost"].value)
+    check = next(check for check in result.get_asset_check_evaluations() if check.check_name == "labels")
+    assert (check.passed, check.severity, check.blocking) == (False, dg.AssetCheckSeverity.ERROR, True)
+    assert "ep66" in check.metadata["details"].value
+    assert not result.success
 
 
 def test_a_step_that_cant_read_its_source_says_so_in_one_line(home: Path, instance: dg.DagsterInstance) -> None:

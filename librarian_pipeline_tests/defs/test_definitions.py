@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from librarian_pipeline.checks import GATES
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.lineage.graph import ASSETS, NODES
 from librarian_pipeline.lineage.recipes import recipe
@@ -96,7 +97,7 @@ def test_the_graph_lists_each_asset_after_what_it_is_derived_from() -> None:
         seen.add(node.name)
 
 
-def test_wrong_times_and_invention_block_what_is_downstream(definitions: dg.Definitions) -> None:
+def test_wrong_times_and_invention_and_every_gate_block_what_is_downstream(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     blocking = {key.name for key in graph.asset_check_keys if graph.get_check_spec(key).blocking}
-    assert blocking == {"times", "hallucination_rate"}
+    assert blocking == {"times", "hallucination_rate", *GATES}

@@ -9,10 +9,13 @@ from librarian_pipeline.evaluation.paired import (
     EXACT_UP_TO,
     FLIPS,
     compare_queries,
+    find_loss,
     holm,
     paired_differences,
     sign_flip_test,
+    sign_flip_test_for_losses,
     sign_test,
+    sign_test_for_losses,
 )
 
 RECIPROCAL_RANKS = st.sampled_from([0.0, *(1 / rank for rank in (1, 2, 3, 4, 5, 7, 10, 33, 100))])
@@ -130,3 +133,45 @@ def test_holm_does_not_depend_on_the_order_they_come_in(p_values, random):
     order = list(range(len(p_values)))
     random.shuffle(order)
     assert holm([p_values[n] for n in order]) == [holm(p_values)[n] for n in order]
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_the_sign_test_for_losses_is_scipys_one_sided_binomial_test(wins, losses):
+    expected = stats.binomtest(wins, wins + losses, alternative="less").pvalue if wins + losses else 1.0
+    assert sign_test_for_losses(wins, losses) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "p"), [(0, 5, 1 / 32), (0, 4, 1 / 16), (1, 6, 8 / 128), (4, 10, 1_471 / 16_384), (0, 0, 1)]
+)
+def test_the_sign_test_for_losses_as_worked_by_hand(wins, losses, p):
+    assert sign_test_for_losses(wins, losses) == p
+
+
+@given(st.lists(RECIPROCAL_RANKS.filter(bool).flatmap(lambda size: st.sampled_from([size, -size])), min_size=2, max_size=10))
+def test_few_differences_are_flipped_for_losses_as_scipy_does(differences):
+    sample = np.array(differences)
+    expected = stats.permutation_test(
+        (sample,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="less"
+    ).pvalue
+    assert sign_flip_test_for_losses(sample) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("shift", [-0.2, -0.1, 0.0, 0.2])
+def test_drawn_flips_for_losses_come_to_what_scipys_come_to_within_their_noise(shift):
+    sample = np.random.default_rng(11).normal(shift, 0.5, size=60)
+    expected = stats.permutation_test(
+        (sample,), np.sum, permutation_type="samples", n_resamples=100_000, alternative="less", rng=np.random.default_rng(3)
+    ).pvalue
+    assert sign_flip_test_for_losses(sample) == pytest.approx(expected, abs=4 * np.sqrt(expected / FLIPS) + 1e-4)
+
+
+@given(st.sampled_from(["R@1", "MRR@10"]), PAIRS)
+def test_a_loss_is_a_win_the_other_way_round_and_only_one_of_them_can_be_significant(metric, pairs):
+    before = {query_id: pair[0] for query_id, pair in pairs.items()}
+    after = {query_id: pair[1] for query_id, pair in pairs.items()}
+    there, back = find_loss(metric, before, after), find_loss(metric, after, before)
+    assert (there.wins, there.losses, there.difference) == (back.losses, back.wins, -back.difference)
+    assert there.p + back.p >= 0.97  # 1, but for the noise of flips that are drawn
+    if there.p <= 0.05:
+        assert there.losses > 0

@@ -163,9 +163,9 @@ def test_a_gold_span_that_meets_no_passage_is_named(small: Path) -> None:
     )
     result = run_librarian("run", "--home", str(small))
     assert result.returncode == 1
-    [line] = [line for line in result.stderr.splitlines() if "'q1'" in line]
-    assert "gold_set.json" in line
-    assert "ep06 transcript 59:00-59:30" in line
+    failed, label = [line for line in result.stderr.splitlines() if "gate labels failed" in line or "q1" in line]
+    assert "gold_set.json: labels no longer resolve" in failed
+    assert label.strip() == "unresolved q1: anything: ep06 transcript 59:00-59:30"
 
 
 def test_a_broken_gold_set_is_named_and_the_index_is_built_all_the_same(small: Path) -> None:

@@ -32,6 +32,7 @@ ONE_FILE_TABLES = {
     "qrels": schemas.QRELS,
     "detectable": schemas.DETECTABLE,
     "eval_scores": schemas.EVAL_SCORES,
+    "gates": schemas.GATES,
     "episodes": schemas.EPISODES,
 }
 EPISODE_TABLES = {
