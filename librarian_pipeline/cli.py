@@ -241,7 +241,7 @@ def compare(
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     home: Home = DEFAULT_HOME,
-    mode: Annotated[str | None, typer.Option(help="bm25_raw, bm25_stem, dense or hybrid (the default).")] = None,
+    mode: Annotated[str | None, typer.Option(help="The retrieval mode; by default, [retrieval] default_mode.")] = None,
     k: Annotated[int, typer.Option("-k", help="How many passages.")] = 5,
     as_json: Json = False,
     debug: Debug = False,
@@ -250,12 +250,11 @@ def search(
     from librarian_pipeline.console import print_lines
     from librarian_pipeline.retrieval.citations import Citer
     from librarian_pipeline.retrieval.indexing import load_searcher
-    from librarian_pipeline.retrieval.modes import DEFAULT_MODE
 
     workspace = _open(home)
     searcher = load_searcher(workspace.warehouse, workspace.settings)
     citer = Citer(workspace.warehouse, searcher)
-    hits = [(hit, citer.cite(query, hit.passage)) for hit in searcher.search(query, mode or DEFAULT_MODE, k)]
+    hits = [(hit, citer.cite(query, hit.passage)) for hit in searcher.search(query, mode, k)]
     if as_json:
         _print_json(
             [

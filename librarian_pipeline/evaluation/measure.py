@@ -41,7 +41,8 @@ def measure(warehouse: Warehouse, settings: Settings, on_progress: Callable[[int
     queries = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), searcher.passages)
     rankings = rank_queries(searcher, queries, on_progress)
     scores = score_rankings(rankings, queries, settings.evaluation)
-    return Measured(scores, rankings, _corpus(searcher, queries, embedder_card(index_model(warehouse, settings)).label))
+    dense_backend = embedder_card(index_model(warehouse, settings)).label
+    return Measured(scores, rankings, _corpus(searcher, queries, dense_backend))
 
 
 def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: str) -> pa.Table:
@@ -53,6 +54,7 @@ def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: s
         "n_spans": lost + sum(len(query.hits_by_span) for query in queries),
         "n_lost_spans": lost,
         "dense_backend": dense_backend,
+        "default_mode": searcher.default_mode,
     }
     return pa.Table.from_pylist([row], schema=EVAL_CORPUS)
 

@@ -25,7 +25,7 @@ CODE = {
     "bm25_stem_index": 1,
     "vector_index": 1,
     "gold_set": 1,
-    "eval_scores": 1,
+    "eval_scores": 2,
 }
 
 
@@ -68,6 +68,7 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
         case "eval_scores":
             return {
                 **settings.fusion.model_dump(),
+                **settings.retrieval.model_dump(),
                 **settings.evaluation.model_dump(),
                 **query_recipe(settings.embeddings),
                 "ir_measures": version("ir_measures"),

@@ -123,6 +123,7 @@ def load_searcher(warehouse: Warehouse, settings: Settings) -> Searcher:
         normalizer=Normalizer(warehouse.read("bm25_stem_corpus").column("normalizer")[0].as_py()),
         load_embedder=lambda: load_embedder(index_model(warehouse, settings)),
         fusion=settings.fusion,
+        default_mode=settings.retrieval.default_mode,
     )
 
 

@@ -88,7 +88,7 @@ def test_a_citation_points_inside_its_passage(sample: Workspace) -> None:
     ("arguments", "said"),
     [
         (["search", " "], "blank"),
-        (["search", "x", "--mode", "lucene"], "bm25_raw, bm25_stem, dense, hybrid"),
+        (["search", "x", "--mode", "lucene"], ", ".join(MODES)),
         (["search", "x", "-k", "0"], "1 to 1000"),
         (["search", "x", "-k", "many"], "'-k'"),
         (["serach", "x"], "serach"),
