@@ -18,7 +18,7 @@ from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import State, verdicts
 from librarian_pipeline.lineage.ranked_from import ranked_from
 from librarian_pipeline.retrieval.indexing import indexed_episodes
-from librarian_pipeline.retrieval.modes import DEFAULT_MODE, MODES, passages_of
+from librarian_pipeline.retrieval.modes import MODES, passages_of
 from librarian_pipeline.settings import GateSettings
 from librarian_pipeline.storage.schemas import CHUNKS, GOLD_SET
 from librarian_pipeline.workspace import Workspace
@@ -65,7 +65,8 @@ def measured_now(workspace: Workspace) -> Measurement:
     gold = warehouse.read_all("gold_set", ["all"], GOLD_SET)
     passages = passages_of(warehouse.read_all("chunks", indexed_episodes(warehouse), CHUNKS))
     results = results_of(warehouse.read("rankings"))
-    return measurement_of(fingerprint, DEFAULT_MODE, MODES, results, judge(gold, passages), gold, passages)
+    mode = workspace.settings.retrieval.default_mode
+    return measurement_of(fingerprint, mode, MODES, results, judge(gold, passages), gold, passages)
 
 
 def _what_changed(before: Baseline | None, after: Baseline, settings: GateSettings) -> Iterator[str]:

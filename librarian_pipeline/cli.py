@@ -287,7 +287,7 @@ def compare(
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     home: Home = DEFAULT_HOME,
-    mode: Annotated[str | None, typer.Option(help="bm25_raw, bm25_stem, dense or hybrid (the default).")] = None,
+    mode: Annotated[str | None, typer.Option(help="The retrieval mode; by default, [retrieval] default_mode.")] = None,
     k: Annotated[int, typer.Option("-k", help="How many passages.")] = 5,
     as_json: Json = False,
     debug: Debug = False,
@@ -297,14 +297,13 @@ def search(
     from librarian_pipeline.publication import difference, open_published
     from librarian_pipeline.retrieval.citations import Citer
     from librarian_pipeline.retrieval.indexing import load_searcher
-    from librarian_pipeline.retrieval.search_settings import MODE, searched_with
+    from librarian_pipeline.retrieval.search_settings import searched_with
 
     workspace = _open(home)
     snapshot = open_published(workspace)
-    search_settings = snapshot.manifest.search
-    searcher = load_searcher(snapshot.tables, searched_with(workspace.settings, search_settings))
+    searcher = load_searcher(snapshot.tables, searched_with(workspace.settings, snapshot.manifest.search))
     citer = Citer(snapshot.tables, searcher)
-    hits = [(hit, citer.cite(query, hit.passage)) for hit in searcher.search(query, mode or search_settings[MODE], k)]
+    hits = [(hit, citer.cite(query, hit.passage)) for hit in searcher.search(query, mode, k)]
     if note := difference(workspace, snapshot):
         print_lines([f"note: {note}"], to_stderr=True)
     if as_json:

@@ -23,6 +23,10 @@ ENV_DELIMITER = "__"
 ENV_RESERVED = frozenset({"LIBRARIAN_HOME", "LIBRARIAN_CACHE"})
 
 
+Mode = Literal["bm25_raw", "bm25_stem", "dense", "hybrid", "hybrid_cc"]
+"""Every retrieval mode, in the order of the score table; `retrieval/modes.py` says what each does."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -122,10 +126,25 @@ class EmbeddingSettings(_Section):
 
 
 class FusionSettings(_Section):
-    """Reciprocal rank fusion: c as in Cormack, Clarke and Buettcher (SIGIR 2009); depth as measured to settle the top 5."""
+    """How the hybrids put words and vectors together.
+
+    `hybrid`, reciprocal rank fusion: c as in Cormack, Clarke and Buettcher (SIGIR 2009); depth as measured to settle the top
+    5. `hybrid_cc`, convex combination: both values are what `python -m librarian_pipeline_tests.benchmarks.fusion` chose for
+    the default embedding model on the dev queries of an archive of 55 episodes in English and Czech.
+    """
 
     c: int = Field(60, ge=1)
     depth: int = Field(100, ge=1, le=10_000)
+    dense_weight: float = Field(0.4, ge=0, le=1, description="`hybrid_cc`: of the dense branch; words have the rest")
+    language_centring: float = Field(
+        1, ge=0, le=1, description="`hybrid_cc`: how much of a model's liking for passages in the query's language goes"
+    )
+
+
+class RetrievalSettings(_Section):
+    """What a search is unless it says otherwise."""
+
+    default_mode: Mode = Field("hybrid_cc", description="the best on dev queries, see [fusion]")
 
 
 class EvaluationSettings(_Section):
@@ -208,6 +227,7 @@ class Settings(BaseSettings):
     bm25: Bm25Settings = Bm25Settings()
     embeddings: EmbeddingSettings = EmbeddingSettings()
     fusion: FusionSettings = FusionSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     gold: GoldSettings = GoldSettings()
     publication: PublicationSettings = PublicationSettings()

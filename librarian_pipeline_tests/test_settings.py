@@ -21,6 +21,9 @@ DOCUMENTED = {
     "embeddings.model": ("multilingual-e5-small", '"char-ngram"'),
     "fusion.c": (60, "10"),
     "fusion.depth": (100, "50"),
+    "fusion.dense_weight": (0.4, "0.7"),
+    "fusion.language_centring": (1, "0.5"),
+    "retrieval.default_mode": ("hybrid_cc", '"dense"'),
     "dagster.executor": ("in_process", '"multiprocess"'),
 }
 

@@ -16,7 +16,7 @@ from librarian_pipeline.evaluation.measure import Measured, measure
 from librarian_pipeline.evaluation.ranks import Measurement, Results, measurement_of, results_of
 from librarian_pipeline.lineage.graph import upstream_items
 from librarian_pipeline.lineage.ranked_from import ranked_from
-from librarian_pipeline.retrieval.modes import DEFAULT_MODE, MODES
+from librarian_pipeline.retrieval.modes import MODES
 from librarian_pipeline.storage.content import content_hash
 from librarian_pipeline.storage.provenance import Provenance
 from librarian_pipeline.storage.schemas import GATES, GOLD_SET
@@ -80,7 +80,9 @@ def _earlier_rankings(step: Step) -> pa.Table | None:
 def _measurement(step: Step, measured: Measured, results: Results) -> Measurement:
     fingerprint = ranked_from(step.recipe, step.inputs)
     gold = step.warehouse.read_all("gold_set", ["all"], GOLD_SET)
-    return measurement_of(fingerprint, DEFAULT_MODE, MODES, results, measured.queries, gold, measured.passages)
+    return measurement_of(
+        fingerprint, step.settings.retrieval.default_mode, MODES, results, measured.queries, gold, measured.passages
+    )
 
 
 def _damaged(step: Step) -> list[str]:

@@ -20,7 +20,7 @@ from librarian_pipeline.evaluation.trec import Exported, export_trec, qrels_tabl
 from librarian_pipeline.retrieval.citations import Citer
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.indexing import index_model, indexed_episodes, load_searcher
-from librarian_pipeline.retrieval.modes import DEFAULT_MODE, Passage, Searcher, passages_of
+from librarian_pipeline.retrieval.modes import Passage, Searcher, passages_of
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.storage.schemas import CHUNKS, EVAL_CORPUS, GOLD_SET
 from librarian_pipeline.storage.warehouse import Warehouse
@@ -78,7 +78,7 @@ def measure(
         corpus=_corpus(searcher, queries, dense_backend),
         jump_ins=cited,
         qrels=qrels_table(queries),
-        detectable=detectable(queries, by_mode(rankings), DEFAULT_MODE),
+        detectable=detectable(queries, by_mode(rankings), settings.retrieval.default_mode),
         queries=queries,
         passages=searcher.passages,
     )
@@ -93,6 +93,7 @@ def _corpus(searcher: Searcher, queries: Sequence[JudgedQuery], dense_backend: s
         "n_spans": lost + sum(len(query.hits_by_span) for query in queries),
         "n_lost_spans": lost,
         "dense_backend": dense_backend,
+        "default_mode": searcher.default_mode,
     }
     return pa.Table.from_pylist([row], schema=EVAL_CORPUS)
 

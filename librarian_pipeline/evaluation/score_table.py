@@ -22,6 +22,7 @@ class ScoreTable:
     n_lost_spans: int
     dense_backend: str
     values: dict[tuple[str, str], float]
+    default_mode: str | None = None
     split: str | None = None
 
     @classmethod
@@ -51,7 +52,12 @@ class ScoreTable:
     def rows(self) -> list[list[str]]:
         if not self.values:
             return []
-        return [[mode, *(f"{self.values[mode, metric]:.2f}" for metric in HEADLINE)] for mode in MODES]
+        # Figures of an earlier version may lack a mode.
+        measured = [mode for mode in MODES if (mode, HEADLINE[0]) in self.values]
+        return [[self._marked(mode), *(f"{self.values[mode, metric]:.2f}" for metric in HEADLINE)] for mode in measured]
+
+    def _marked(self, mode: str) -> str:
+        return f"{mode} (default)" if mode == self.default_mode else mode
 
     def to_markdown(self) -> str:
         """The caption, and the table in Markdown."""

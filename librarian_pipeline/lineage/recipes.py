@@ -9,7 +9,6 @@ from importlib.metadata import version
 from librarian_pipeline.archive.layout import EpisodeFiles
 from librarian_pipeline.lineage.ranked_from import GATES
 from librarian_pipeline.retrieval.embedders import embedder_recipe, query_recipe
-from librarian_pipeline.retrieval.modes import DEFAULT_MODE
 from librarian_pipeline.retrieval.search_settings import search_settings
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.speech import transcribe
@@ -73,10 +72,10 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
         case "eval_scores":
             return {
                 **settings.fusion.model_dump(),
+                **settings.retrieval.model_dump(),
                 **settings.evaluation.model_dump(),
                 **query_recipe(settings.embeddings),
                 **{f"{GATES}{key}": value for key, value in settings.gates.model_dump().items()},
-                f"{GATES}mode": DEFAULT_MODE,
             }
         case "published_index":
             return {"contract": CONTRACT, **search_settings(settings)}

@@ -122,6 +122,14 @@ class Bm25Index:
         """The weight of a term; 0 for one that the corpus doesn't hold."""
         return self._idfs.get(term, 0.0)
 
+    def highest(self, query: Sequence[str]) -> float:
+        """What no document's score for the query can exceed: each term at its limit for many repetitions, idf * (k1 + 1).
+
+        A term that the corpus doesn't hold weighs as much as it would if it were the rarest.
+        """
+        unseen = _idf(len(self.chunk_ids), 0)
+        return _plain_sum(max(0.0, self._idfs.get(term, unseen)) for term in query) * (self._k1 + 1)
+
     def scores(self, query: Sequence[str]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """(score, is candidate) of every document for a query given as terms, repeated ones counted each time.
 

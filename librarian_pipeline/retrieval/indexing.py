@@ -124,6 +124,7 @@ def load_searcher(tables: TableReader, settings: Settings) -> Searcher:
         normalizer=Normalizer(tables.read("bm25_stem_corpus").column("normalizer")[0].as_py()),
         load_embedder=lambda: load_embedder(index_model(tables, settings)),
         fusion=settings.fusion,
+        default_mode=settings.retrieval.default_mode,
     )
 
 

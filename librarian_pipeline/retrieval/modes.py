@@ -1,12 +1,13 @@
 """The one place that defines every retrieval mode. Evaluation, command line and servers all call `Searcher.search`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 from unicodedata import normalize
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from librarian_pipeline.errors import UsageError
@@ -14,14 +15,20 @@ from librarian_pipeline.retrieval.bm25 import Bm25Index
 from librarian_pipeline.retrieval.dense import VectorIndex
 from librarian_pipeline.retrieval.embedders import Embedder
 from librarian_pipeline.retrieval.embedders.interface import Vectors
-from librarian_pipeline.retrieval.fusion import reciprocal_rank_fusion
+from librarian_pipeline.retrieval.fusion import (
+    Scores,
+    centred_by_language,
+    convex_combination,
+    min_max,
+    reciprocal_rank_fusion,
+    share_of_highest,
+)
 from librarian_pipeline.retrieval.ranking import Ranked, top_k
-from librarian_pipeline.settings import FusionSettings
+from librarian_pipeline.settings import FusionSettings, Mode
 from librarian_pipeline.text.lemmas import Normalizer
 from librarian_pipeline.text.tokens import raw_tokens
 
-MODES = ("bm25_raw", "bm25_stem", "dense", "hybrid")
-DEFAULT_MODE = "hybrid"
+MODES: tuple[str, ...] = get_args(Mode)
 BRANCHES = ("bm25_stem", "dense")
 """What the fused modes are made of."""
 FUSED_MODES = tuple(mode for mode in MODES if mode.startswith("hybrid"))
@@ -67,6 +74,7 @@ class Searcher:
         normalizer: Normalizer,
         load_embedder: Callable[[], Embedder],
         fusion: FusionSettings,
+        default_mode: str,
     ) -> None:
         self.passages = passages_of(chunks)
         self.stem_index = stem_index
@@ -76,25 +84,30 @@ class Searcher:
             str(language): stem_index.languages == language for language in np.unique(stem_index.languages)
         }
         self._vector_index = vector_index
+        self._vector_rows = _rows_of(vector_index.chunk_ids, stem_index.chunk_ids)
         self._fusion = fusion
+        self.default_mode = default_mode
         self._load_embedder = load_embedder
         self._embedder: Embedder | None = None
-        # Dense and hybrid embed the same query one after the other.
+        # Dense and the hybrids embed the same query one after the other.
         self._query_vector = lru_cache(maxsize=1024)(self._embed_query)
         self._rankers: dict[str, Callable[[str, int], list[Ranked]]] = {
             "bm25_raw": self._rank_raw,
             "bm25_stem": self._rank_stem,
             "dense": self._rank_dense,
             "hybrid": self._rank_hybrid,
+            "hybrid_cc": self._rank_hybrid_cc,
         }
 
-    def search(self, query: str, mode: str = DEFAULT_MODE, k: int = 5) -> list[Hit]:
-        """The `k` best passages for a query, best first. Fewer, or none, where fewer passages are candidates.
+    def search(self, query: str, mode: str | None = None, k: int = 5) -> list[Hit]:
+        """The `k` best passages for a query, best first, in a mode or the default one. Fewer, or none, where fewer passages
+        are candidates.
 
         Raises `UsageError` for a blank query, an unknown mode, or a `k` outside 1 to `MAX_K`.
         """
         if not query.strip():
             raise UsageError("the query is blank", "ask for something")
+        mode = self.default_mode if mode is None else mode
         if mode not in self._rankers:
             raise UsageError(f"there is no mode {mode!r}", f"use one of: {', '.join(MODES)}")
         if not 1 <= k <= MAX_K:
@@ -107,26 +120,54 @@ class Searcher:
         return top_k(self._raw_index.chunk_ids, scores, k, candidates)
 
     def _rank_stem(self, query: str, k: int) -> list[Ranked]:
-        """Each passage is scored against the query normalised in the passage's own language."""
+        scores, candidates, _ = self._stem_scores(query)
+        return top_k(self.stem_index.chunk_ids, scores, k, candidates)
+
+    def _stem_scores(self, query: str) -> tuple[Scores, npt.NDArray[np.bool_], float]:
+        """(score, is candidate) of every passage, and the highest score that the query could have got.
+
+        Each passage is scored against the query normalised in the passage's own language.
+        """
         index = self.stem_index
         scores, candidates = np.zeros(len(index.chunk_ids)), np.zeros(len(index.chunk_ids), dtype=np.bool_)
+        highest = 0.0
         for language, own in self._documents_in.items():
-            language_scores, language_candidates = index.scores(self.normalizer.terms(query, language))
+            terms = self.normalizer.terms(query, language)
+            language_scores, language_candidates = index.scores(terms)
             scores[own], candidates[own] = language_scores[own], language_candidates[own]
-        return top_k(index.chunk_ids, scores, k, candidates)
+            highest = max(highest, index.highest(terms))
+        return scores, candidates, highest
 
     def _rank_dense(self, query: str, k: int) -> list[Ranked]:
+        cosines = self._cosines(query)
+        return [] if cosines is None else top_k(self._vector_index.chunk_ids, cosines, k)
+
+    def _cosines(self, query: str) -> Vectors | None:
+        """Of every passage that has a vector; None where there are none, or the model sees nothing in the query."""
         if not self._vector_index.chunk_ids:
-            return []
+            return None
         vector = self._query_vector(query)
-        if not vector.any():  # the fallback sees nothing in `???`: all passages would tie at zero
-            return []
-        return top_k(self._vector_index.chunk_ids, self._vector_index.scores(vector), k)
+        # The fallback sees nothing in `???`: all passages would tie at zero.
+        return self._vector_index.scores(vector) if vector.any() else None
 
     def _rank_hybrid(self, query: str, k: int) -> list[Ranked]:
         depth = max(k, self._fusion.depth)
         branches = [self._rank_stem(query, depth), self._rank_dense(query, depth)]
         return reciprocal_rank_fusion(branches, self._fusion.c)[:k]
+
+    def _rank_hybrid_cc(self, query: str, k: int) -> list[Ranked]:
+        """Over all passages rather than the tops of the branches: no depth to choose. A branch without weight has no say."""
+        index, weight, rows = self.stem_index, self._fusion.dense_weight, self._vector_rows
+        dense, lexical = np.zeros(len(index.chunk_ids)), np.zeros(len(index.chunk_ids))
+        candidates = np.zeros(len(index.chunk_ids), dtype=np.bool_)
+        if weight < 1:
+            scores, candidates, highest = self._stem_scores(query)
+            lexical = share_of_highest(scores, highest)
+        if weight > 0 and (cosines := self._cosines(query)) is not None:
+            centred = centred_by_language(cosines.astype(np.float64), index.languages[rows], self._fusion.language_centring)
+            dense[rows] = min_max(centred)
+            candidates[rows] = True
+        return top_k(index.chunk_ids, convex_combination(dense, lexical, weight), k, candidates)
 
     def _embed_query(self, query: str) -> Vectors:
         if self._embedder is None:
@@ -137,6 +178,12 @@ class Searcher:
 def _clean(query: str) -> str:
     """NFC, as the passages are; and without the half characters that undecodable bytes of a command line become."""
     return normalize("NFC", query.encode("utf-8", "replace").decode())
+
+
+def _rows_of(some: Sequence[str], all_ids: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Where each of some ids stands among all."""
+    rows = {chunk_id: row for row, chunk_id in enumerate(all_ids)}
+    return np.array([rows[chunk_id] for chunk_id in some], dtype=np.int64)
 
 
 def passages_of(chunks: pa.Table) -> dict[str, Passage]:

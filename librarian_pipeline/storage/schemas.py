@@ -186,6 +186,7 @@ EVAL_CORPUS = pa.schema(
         ("n_spans", pa.int64()),
         ("n_lost_spans", pa.int64()),
         ("dense_backend", pa.string()),
+        ("default_mode", pa.string()),
     ]
 )
 """Beside `eval_scores`: what the figures were measured on."""

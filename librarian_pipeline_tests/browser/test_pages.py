@@ -65,7 +65,9 @@ def test_the_page_of_the_scores_shows_their_table(page: Page) -> None:
     open_page(page, "/assets/eval_scores")
     table = metadata(page, "score table").get_by_role("table")
     expect(table.get_by_role("columnheader")).to_have_text(["Retrieval mode", "R@1", "R@3", "R@5", "MRR"])
-    expect(table.get_by_role("row").filter(has_text="hybrid")).to_have_text(re.compile(r"hybrid(\s*[01]\.\d\d){4}"))
+    expect(table.get_by_role("row").filter(has_text="(default)")).to_have_text(
+        re.compile(r"hybrid_cc \(default\)(\s*[01]\.\d\d){4}")
+    )
 
 
 def test_the_page_of_the_scores_shows_their_gates_and_what_became_of_them(page: Page) -> None:

@@ -1,6 +1,7 @@
 import warnings
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from librarian_pipeline.evaluation.metrics import HEADLINE
@@ -33,7 +34,9 @@ def test_each_mode_is_scored_by_its_own_ranking(judged):
     stored = rankings({"dense": {"q1": ["a"]}, "hybrid": {"q1": ["b", "a"]}})
     scores = score_rankings(stored, [judged("q1", {"a"})], NO_JUMPS, SETTINGS)
     assert scores.schema == EVAL_SCORES
-    assert [value(scores, mode, "MRR")[0] for mode in MODES] == [0.0, 0.0, 1.0, 0.5]
+    assert [value(scores, mode, "MRR")[0] for mode in MODES] == [
+        {"dense": 1.0, "hybrid": 0.5}.get(mode, 0.0) for mode in MODES
+    ]
 
 
 def test_a_query_none_of_whose_spans_resolve_is_left_out_and_not_counted_as_0(judged):
@@ -50,7 +53,8 @@ def test_nothing_to_score_is_no_figures_and_no_warning(judged, lost):
 
 
 def corpus(**counts: int) -> pa.Table:
-    row = {**dict.fromkeys(EVAL_CORPUS.names, 0), **counts, "dense_backend": "char-ngram (no weights)"}
+    named = {"dense_backend": "char-ngram (no weights)", "default_mode": "dense"}
+    row = {**dict.fromkeys(EVAL_CORPUS.names, 0), **counts, **named}
     return pa.Table.from_pylist([row], schema=EVAL_CORPUS)
 
 
@@ -65,9 +69,18 @@ def test_the_table_shows_each_mode_and_metric_over_all_queries_and_what_they_wer
         "| --- | ---: | ---: | ---: | ---: |",
         "| bm25_raw | 0.00 | 0.50 | 0.50 | 0.25 |",
         "| bm25_stem | 0.00 | 0.00 | 0.00 | 0.00 |",
-        "| dense | 0.50 | 1.00 | 1.00 | 0.67 |",
+        "| dense (default) | 0.50 | 1.00 | 1.00 | 0.67 |",
         "| hybrid | 0.00 | 0.00 | 0.00 | 0.00 |",
+        "| hybrid_cc | 0.00 | 0.00 | 0.00 | 0.00 |",
     ]
+
+
+def test_a_mode_that_an_earlier_version_did_not_measure_has_no_row(judged):
+    scores = score_rankings(rankings({"dense": {"q1": ["a"]}}), [judged("q1", {"a"})], SETTINGS)
+    earlier = scores.filter(pc.field("mode") != "hybrid_cc")
+    before_default_modes = corpus().drop_columns(["default_mode"])
+    table = ScoreTable.of(earlier, before_default_modes)
+    assert [row[0] for row in table.rows] == [mode for mode in MODES if mode != "hybrid_cc"]
 
 
 def test_a_table_of_nothing_is_its_caption_and_header():

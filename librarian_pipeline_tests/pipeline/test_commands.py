@@ -11,9 +11,12 @@ import pytest
 
 from librarian_pipeline.evaluation.jump_in import JUMP_METRICS
 from librarian_pipeline.evaluation.metrics import METRICS
-from librarian_pipeline.retrieval.modes import DEFAULT_MODE, MODES
+from librarian_pipeline.retrieval.modes import MODES
+from librarian_pipeline.settings import Settings
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import environment, run_librarian
+
+DEFAULT_MODE = Settings().retrieval.default_mode
 
 
 def output(workspace: Workspace, *arguments: str) -> Any:
@@ -136,7 +139,7 @@ def test_a_citation_points_inside_its_passage(sample: Workspace) -> None:
     ("arguments", "said"),
     [
         (["search", " "], "blank"),
-        (["search", "x", "--mode", "lucene"], "bm25_raw, bm25_stem, dense, hybrid"),
+        (["search", "x", "--mode", "lucene"], ", ".join(MODES)),
         (["search", "x", "-k", "0"], "1 to 1000"),
         (["search", "x", "-k", "many"], "'-k'"),
         (["serach", "x"], "serach"),

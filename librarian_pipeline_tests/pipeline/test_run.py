@@ -34,7 +34,7 @@ CONTRACT_TABLES = {
 def test_a_run_on_the_sample_archive_ends_well_and_prints_a_row_for_each_mode(sample_run: SampleRun) -> None:
     assert sample_run.result.returncode == 0, sample_run.result.stderr
     for mode in MODES:
-        assert re.search(rf"^{mode}( +\d\.\d\d){{4}}$", sample_run.result.stdout, re.MULTILINE)
+        assert re.search(rf"^{mode}( \(default\))?( +\d\.\d\d){{4}}$", sample_run.result.stdout, re.MULTILINE)
 
 
 def test_the_caption_names_the_corpus_the_queries_and_the_dense_backend(sample_run: SampleRun, sample: Workspace) -> None:

@@ -71,6 +71,8 @@ def searcher_over(
     embedder: Embedder | None = None,
     fusion: FusionSettings | None = None,
     load: Callable[[], Embedder] | None = None,
+    default_mode: str = "hybrid",
+    vectors: pa.Table | None = None,
 ) -> Searcher:
     """A searcher in memory, as `load_searcher` puts it together."""
     embedder = embedder or HashedWordsStandIn()
@@ -79,10 +81,11 @@ def searcher_over(
         chunks=chunks,
         raw_index=Bm25Index(build_raw_index(chunks, Bm25Settings())),
         stem_index=Bm25Index(build_stem_index(chunks, terms, Bm25Settings())),
-        vector_index=VectorIndex(embed_passages(chunks, embedder, "stand-in")),
+        vector_index=VectorIndex(vectors if vectors is not None else embed_passages(chunks, embedder, "stand-in")),
         normalizer=terms,
         load_embedder=load or (lambda: embedder),
         fusion=fusion or FusionSettings(),
+        default_mode=default_mode,
     )
 
 

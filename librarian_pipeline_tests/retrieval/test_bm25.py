@@ -69,6 +69,25 @@ def test_a_candidate_is_a_document_that_holds_a_term_of_the_query(corpus: Corpus
     assert candidates.tolist() == [bool(set(document) & set(query)) for document in corpus]
 
 
+@settings(deadline=None, max_examples=200)
+@given(corpora, queries, parameters)
+def test_no_score_is_above_the_highest(corpus: Corpus, query: list[str], settings: Bm25Settings) -> None:
+    index = index_of(corpus, settings)
+    scores, _ = index.scores(query)
+    assert scores.max() <= index.highest(query) + 1e-9
+
+
+def test_a_document_of_hardly_anything_but_the_terms_of_the_query_comes_near_the_highest() -> None:
+    index = index_of([["river"] * 5_000 + ["tram"] * 5_000, *([["a"] * 10_000] * 9)])
+    scores, _ = index.scores(["river", "tram"])
+    assert scores[0] == pytest.approx(index.highest(["river", "tram"]), rel=1e-3)
+
+
+def test_a_term_that_no_document_holds_raises_the_highest_more_than_the_rarest_one() -> None:
+    index = index_of([["river", "a"], ["a"], ["a"], ["a"]])
+    assert index.highest(["a", "unknown"]) > index.highest(["a", "river"]) > index.highest(["a"])
+
+
 @settings(deadline=None, max_examples=100)
 @given(corpora, queries)
 def test_a_document_that_is_no_candidate_scores_zero(corpus: Corpus, query: list[str]) -> None:

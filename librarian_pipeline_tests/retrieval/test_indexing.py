@@ -9,6 +9,7 @@ import pytest
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
 from librarian_pipeline.retrieval.embedders import load_embedder
 from librarian_pipeline.retrieval.indexing import build_vector_index, embed_passages, index_model, load_searcher
+from librarian_pipeline.retrieval.modes import MODES
 from librarian_pipeline.settings import EmbeddingSettings, FusionSettings, NormalizerSettings, Settings
 from librarian_pipeline.storage.schemas import CHUNKS
 from librarian_pipeline.storage.warehouse import Warehouse
@@ -37,7 +38,7 @@ def built(folder: Path, settings: Settings = SETTINGS, sections: Sequence[dict[s
     return warehouse
 
 
-@pytest.mark.parametrize("mode", ["bm25_raw", "bm25_stem", "dense", "hybrid"])
+@pytest.mark.parametrize("mode", MODES)
 def test_every_mode_searches_what_was_stored(tmp_path: Path, mode: str) -> None:
     (best, *_) = load_searcher(built(tmp_path), SETTINGS).search("kettles in the kitchen", mode)
     assert (best.passage.chunk_id, best.passage.text) == (

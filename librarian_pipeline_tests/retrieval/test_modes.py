@@ -1,14 +1,18 @@
 import unicodedata
+from collections.abc import Sequence
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.retrieval.embedders import load_embedder
+from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors, unit_rows
 from librarian_pipeline.retrieval.fusion import reciprocal_rank_fusion
-from librarian_pipeline.retrieval.modes import DEFAULT_MODE, MAX_K, MODES, Hit, Searcher
+from librarian_pipeline.retrieval.indexing import embed_passages
+from librarian_pipeline.retrieval.modes import MAX_K, MODES, Hit, Searcher
 from librarian_pipeline.retrieval.ranking import Ranked
 from librarian_pipeline.settings import EmbeddingSettings, FusionSettings
 from librarian_pipeline_tests.retrieval.samples import HashedWordsStandIn, chunks_of, passage, searcher_over
@@ -77,8 +81,10 @@ def test_the_order_of_the_passages_table_does_not_matter(searcher: Searcher, mod
     ]
 
 
-def test_hybrid_is_what_is_searched_by_default(searcher: Searcher) -> None:
-    assert (DEFAULT_MODE, searcher.search("lighthouse")) == ("hybrid", searcher.search("lighthouse", "hybrid"))
+@pytest.mark.parametrize("mode", MODES)
+def test_without_a_mode_the_default_one_is_searched(mode: str) -> None:
+    searcher = searcher_over(CHUNKS, default_mode=mode)
+    assert searcher.search("lighthouse lamps") == searcher.search("lighthouse lamps", mode)
 
 
 # Hybrid
@@ -95,6 +101,74 @@ def test_hybrid_is_the_fusion_of_lemmas_and_vectors_at_the_depth(fusion: FusionS
 def test_more_hits_than_the_depth_deepen_the_fusion() -> None:
     searcher = searcher_over(CHUNKS, fusion=FusionSettings(depth=1))
     assert len(searcher.search("lighthouse", "hybrid", 7)) == 7
+
+
+# Convex combination
+
+
+def hybrid_cc(query: str, dense_weight: float) -> list[Hit]:
+    fusion = FusionSettings(dense_weight=dense_weight, language_centring=0)
+    return searcher_over(CHUNKS, fusion=fusion).search(query, "hybrid_cc", MAX_K)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize(("weight", "branch"), [(0, "bm25_stem"), (1, "dense")])
+def test_all_weight_on_one_branch_is_its_ranking(searcher: Searcher, query: str, weight: float, branch: str) -> None:
+    assert ids(hybrid_cc(query, weight)) == ids(searcher.search(query, branch, MAX_K))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("weight", [0.25, 0.5, 0.75])
+def test_hybrid_cc_combines_the_normalised_scores_of_all_passages(searcher: Searcher, query: str, weight: float) -> None:
+    def scores(branch: str) -> dict[str, float]:
+        return dict(ranked(searcher.search(query, branch, MAX_K)))
+
+    cosines, words = scores("dense"), scores("bm25_stem")
+    highest = max(searcher.stem_index.highest(searcher.normalizer.terms(query, language)) for language in ("cs", "en"))
+    low, high = min(cosines.values()), max(cosines.values())
+    expected = {
+        name: weight * ((cosine - low) / (high - low) if high > low else 0) + (1 - weight) * words.get(name, 0) / highest
+        for name, cosine in cosines.items()
+    }
+    assert dict(ranked(hybrid_cc(query, weight))) == pytest.approx(expected)
+
+
+class LikesCzech(HashedWordsStandIn):
+    """A Czech query is near to all Czech passages, whatever they say."""
+
+    def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
+        words = super().embed_passages(texts)
+        czech = np.array([[3.0 if "ř" in text else 0.0] for text in texts], dtype=np.float32)
+        return unit_rows(np.hstack([words[:, :-1], czech]))
+
+
+@pytest.mark.parametrize(("centring", "found"), [(0, "cs"), (1, "en")])
+def test_centring_lets_the_passage_in_another_language_rise(centring: float, found: str) -> None:
+    czech = [passage(f"cs:n{number:03d}", f"Přístav číslo {number} spí.", "cs") for number in range(100)]
+    english = [passage(f"en:n{number:03d}", f"Nothing at all happens {number} times.") for number in range(100)]
+    target = passage("en:n100", "The tram of Brno rolls out.")
+    fusion = FusionSettings(dense_weight=1, language_centring=centring)
+    searcher = searcher_over(chunks_of(*czech, *english, target), LikesCzech(), fusion)
+    (best, *_) = searcher.search("příjezd tram Brno", "hybrid_cc")
+    assert best.passage.language == found
+
+
+def test_passages_without_a_vector_are_found_by_their_words() -> None:
+    vectors = embed_passages(CHUNKS, HashedWordsStandIn(), "stand-in").filter(pc.field("chunk_id") != "ep01:n002")
+    searcher = searcher_over(CHUNKS, vectors=vectors, fusion=FusionSettings(dense_weight=0.1))
+    assert ids(searcher.search("rye bread sourdough", "hybrid_cc"))[0] == "ep01:n002"
+
+
+def test_the_vectors_go_to_their_own_passages_where_some_have_none() -> None:
+    vectors = embed_passages(CHUNKS, HashedWordsStandIn(), "stand-in").filter(pc.field("chunk_id") != "ep01:n000")
+    searcher = searcher_over(CHUNKS, vectors=vectors, fusion=FusionSettings(dense_weight=1, language_centring=0))
+    assert ids(searcher.search("sourdough bread", "hybrid_cc")) == ids(searcher.search("sourdough bread", "dense"))
+
+
+def test_equal_passages_tie_and_stand_by_their_ids() -> None:
+    twins = chunks_of(passage("b:n000", "Rye bread."), passage("a:n000", "Rye bread."), passage("c:n000", "Other words."))
+    first, second, _ = searcher_over(twins).search("bread", "hybrid_cc")
+    assert (first.passage.chunk_id, second.passage.chunk_id, first.score) == ("a:n000", "b:n000", second.score)
 
 
 # Words and languages
@@ -157,7 +231,7 @@ def test_a_blank_query_is_refused(searcher: Searcher, query: str, mode: str) -> 
 
 @pytest.mark.parametrize("mode", ["", "bm25", "HYBRID", "_rank_raw"])
 def test_an_unknown_mode_is_refused_with_the_known_ones(searcher: Searcher, mode: str) -> None:
-    with pytest.raises(UsageError, match="bm25_raw, bm25_stem, dense, hybrid"):
+    with pytest.raises(UsageError, match=", ".join(MODES)):
         searcher.search("lamps", mode)
 
 
@@ -181,7 +255,7 @@ def test_a_query_without_a_known_word_has_no_hits_among_words(searcher: Searcher
 
 @pytest.mark.parametrize("query", ["???", "🎧🎙️", "…"])
 def test_where_the_model_sees_nothing_in_a_query_no_passage_is_favoured(searcher: Searcher, query: str) -> None:
-    assert searcher.search(query, "dense") == searcher.search(query, "hybrid") == []
+    assert [searcher.search(query, mode) for mode in ("dense", "hybrid", "hybrid_cc")] == [[], [], []]
 
 
 @pytest.mark.parametrize("query", ["the and of", "a v na", "the"])
@@ -236,13 +310,13 @@ def test_words_need_no_model(loader: Loader) -> None:
     assert loads_after(searcher_over(CHUNKS, load=loader), loader, ("lamps", "bm25_raw"), ("lamps", "bm25_stem")) == 0
 
 
-@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+@pytest.mark.parametrize("mode", ["dense", "hybrid", "hybrid_cc"])
 def test_the_model_is_loaded_by_the_first_query_that_needs_it_and_kept(loader: Loader, mode: str) -> None:
     assert loads_after(searcher_over(CHUNKS, load=loader), loader, ("lamps", mode), ("storms", mode)) == 1
 
 
 def test_an_empty_index_needs_no_model(loader: Loader) -> None:
-    assert loads_after(searcher_over(chunks_of(), load=loader), loader, ("lamps", "dense"), ("lamps", "hybrid")) == 0
+    assert loads_after(searcher_over(chunks_of(), load=loader), loader, *(("lamps", mode) for mode in MODES)) == 0
 
 
 def test_a_query_is_embedded_once_for_all_modes(loader: Loader) -> None:
