@@ -53,7 +53,7 @@ def file_sha256(path: Path) -> str:
 class DigestMemo:
     """Remembers the digests of files in a JSON file, so that a file is read again only once it has changed.
 
-    A file counts as unchanged while its absolute path, size and modification time (ns) are the same. A memo that is missing
+    A file counts as unchanged while its absolute path, inode, size and times (ns) are the same. A memo that is missing
     or damaged starts anew: everything in it can be worked out again. Not for several threads at once.
     """
 
@@ -64,21 +64,25 @@ class DigestMemo:
 
     def sha256(self, path: Path) -> str:
         """The SHA-256 of a file, in hex. Raises `OSError` where it can't be read."""
-        state = _state(path)
+        state = file_state(path)
         key = str(path.absolute())
         known = self._digests.get(key)
-        if known is not None and known[:2] == state:
-            return str(known[2])
+        if known is not None and tuple(known[:-1]) == state:
+            return str(known[-1])
         digest = file_sha256(path)
-        if _state(path) == state and abs(time.time_ns() - state[1]) > SETTLED_NS:
+        if file_state(path) == state and is_settled(state):
             self._digests[key] = [*state, digest]
             self._changed = True
         return digest
 
     def save(self) -> None:
-        """Writes the memo in one step, if anything in it changed. Raises `OSError` where it can't be written."""
+        """Writes the memo in one step, if anything in it changed, without the files that are gone.
+
+        Raises `OSError` where it can't be written.
+        """
         if not self._changed:
             return
+        self._digests = {path: entry for path, entry in self._digests.items() if Path(path).exists()}
         self._memo_path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self._memo_path.parent, prefix=f".{self._memo_path.name}.")
         temporary = Path(name)
@@ -92,11 +96,6 @@ class DigestMemo:
         self._changed = False
 
 
-def _state(path: Path) -> list[int]:
-    stat = path.stat()
-    return [stat.st_size, stat.st_mtime_ns]
-
-
 def _read_memo(memo_path: Path) -> dict[str, list[int | str]]:
     try:
         memo = json.loads(memo_path.read_bytes())
@@ -108,4 +107,4 @@ def _read_memo(memo_path: Path) -> dict[str, list[int | str]]:
 
 
 def _is_entry(entry: object) -> bool:
-    return isinstance(entry, list) and [type(part) for part in entry] == [int, int, str]
+    return isinstance(entry, list) and [type(part) for part in entry] == [int, int, int, int, str]

@@ -166,16 +166,17 @@ def _print_plan(plan: "Plan", as_json: bool) -> None:
 def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = False) -> None:
     """What is out of date, and why."""
     from librarian_pipeline.console import print_lines
-    from librarian_pipeline.lineage.outdated import State, verdicts
+    from librarian_pipeline.lineage.outdated import State, Verdict, verdicts
 
     workspace = _open(home)
     _known_episodes(workspace, None)
     found = verdicts(workspace.observe())
     if as_json:
+        departed = [(item, Verdict(State.DEPARTED)) for item in workspace.departed(workspace.archive.discover())]
         _print_json(
             [
                 {"asset": item.asset, "partition": item.partition, "state": verdict.state, "reasons": verdict.reasons}
-                for item, verdict in found.items()
+                for item, verdict in [*found.items(), *departed]
             ]
         )
         return

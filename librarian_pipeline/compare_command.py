@@ -46,11 +46,13 @@ def compare_settings(
         if files_of(workspace) != before:
             fix = "compare again: what didn't change is not derived again"
             raise LibrarianError("files of the archive changed while the candidates were derived", fix)
+        # Under the lock still: the next comparison moves the candidates away.
+        measured = [one for one in derived if one.is_measured]
+        is_comparable = bool(measured) and measured[0].candidate.name == AS_SET
+        results = results_of(measured, modes, workspace.settings.evaluation) if is_comparable else None
     if debug:
         print_lines((trace for one in derived for trace in one.update.traces.values()), to_stderr=True)
-    measured = [one for one in derived if one.is_measured]
-    if measured and measured[0].candidate.name == AS_SET:
-        results = results_of(measured, modes, workspace.settings.evaluation)
+    if results is not None:
         if as_json_text:
             sys.stdout.write(json.dumps(as_json(measured, results), ensure_ascii=False, indent=2) + "\n")
         else:

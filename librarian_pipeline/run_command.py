@@ -57,6 +57,10 @@ def _run_lock(workspace: Workspace) -> Iterator[None]:
     except Timeout:
         print_lines(["another run is at work on this archive: waiting until it has ended (Ctrl-C gives up)"], to_stderr=True)
         lock.acquire()
+    except OSError as error:
+        raise UsageError(
+            f"{lock.lock_file} can't be written ({error.strerror})", "make the folder yours to write"
+        ) from error
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
 """An archive opened for work: its files, its settings, and its warehouse."""
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -65,7 +66,8 @@ class Workspace:
         failures = self._failures_on_record(about)
         recipes = self._recipes(about, discovery)
         sources = {item: self._sources(item, discovery, records.get(item)) for item in about}
-        self._digests.save()
+        with suppress(OSError):  # what can't be kept, in an archive that may only be read, is worked out again
+            self._digests.save()
         checks = self.settings.checks
         blocks = {item: why for item, record in records.items() if (why := blocking_reason(record.measures, checks))}
         return World(tuple(discovery.episodes), recipes, sources, records, failures, blocks)
@@ -127,7 +129,7 @@ class Workspace:
                 folder = {"published": "transcripts"}.get(kind, kind)
                 raise UsageError(
                     f"{len(lost)} of {len(had)} files are gone from {self.home / folder}",
-                    "put them back; if you meant to remove them, run with --prune",
+                    "put them back; if you meant to remove them, use `librarian run --prune`",
                 )
 
     def departed(self, discovery: Discovery) -> list[Item]:

@@ -21,6 +21,12 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file can be made whose inode changed long ago: what was written counts as settled at once."""
+    monkeypatch.setattr(cache, "SETTLED_NS", -1)
+
+
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files whose bytes were read for a digest."""
@@ -81,7 +87,8 @@ def test_a_changed_file_is_read_again(tmp_path, content, mtime_ns):
     assert memo.sha256(path) == sha256(content)
 
 
-def test_a_file_written_just_now_is_not_remembered_as_it_may_change_within_the_clocks_step(tmp_path):
+def test_a_file_written_just_now_is_not_remembered_as_it_may_change_within_the_clocks_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "SETTLED_NS", 2_000_000_000)
     path = tmp_path / "file"
     path.write_bytes(b"one")
     stat = path.stat()
@@ -143,3 +150,25 @@ def test_a_memo_that_cannot_be_written_says_so_and_leaves_nothing_behind(tmp_pat
     with pytest.raises(OSError, match=r"memo\.json"):
         memo.save()
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "memo.json"]
+
+
+def test_files_that_are_gone_don_t_stay_in_the_memo(tmp_path):
+    memo_path = tmp_path / "memo.json"
+    gone, here = write_old(tmp_path / "gone", b"gone"), write_old(tmp_path / "here", b"here")
+    memo = cache.DigestMemo(memo_path)
+    memo.sha256(gone)
+    memo.save()
+    gone.unlink()
+    memo.sha256(here)
+    memo.save()
+    assert list(json.loads(memo_path.read_text())) == [str(here)]
+
+
+def test_two_files_of_equal_size_and_time_that_change_places_are_told_apart(tmp_path):
+    one, other = write_old(tmp_path / "one", b"one"), write_old(tmp_path / "two", b"two")
+    memo = cache.DigestMemo(tmp_path / "memo.json")
+    assert [memo.sha256(one), memo.sha256(other)] == [sha256(b"one"), sha256(b"two")]
+    one.rename(tmp_path / "spare")
+    other.rename(one)
+    (tmp_path / "spare").rename(other)
+    assert [memo.sha256(one), memo.sha256(other)] == [sha256(b"two"), sha256(b"one")]

@@ -99,7 +99,7 @@ class Workbench:
 
 def _adopted(workspace: Workspace, item: Item, donors: Sequence[Warehouse]) -> Provenance | None:
     """The item's output as one of the donors has it, if there it would be up to date."""
-    world = workspace.observe_item(item, workspace.archive.discover())
+    world = workspace.observe_item(item, workspace.archive.discover(only=item.partition))
     for donor in donors:
         record = donor.committed(item.asset, item.partition)
         if record is None:

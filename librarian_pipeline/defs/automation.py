@@ -9,13 +9,16 @@ import json
 import time
 
 import dagster as dg
+from filelock import FileLock, Timeout
 
-from librarian_pipeline.defs.partitions import episodes_partitions, partition_requests
+from librarian_pipeline.defs.partitions import register_episodes
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.defs.run_requests import due_requests
-from librarian_pipeline.defs.running import close_idle_runs, runs_at_work
+from librarian_pipeline.defs.running import close_dead_runs, close_idle_runs, runs_at_work
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.settings import DagsterSettings
+from librarian_pipeline.storage.duckdb_mirror import MirrorBusyError, is_current, refresh
+from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.workspace import Workspace
 
 EVERY_HOUR = "17 * * * *"
@@ -35,17 +38,12 @@ def _episodes_sensor(settings: DagsterSettings) -> dg.SensorDefinition:
         description="Adds, derives again and removes episodes as their files do.",
     )
     def episodes(context: dg.SensorEvaluationContext, archive: ArchiveResource) -> dg.SensorResult:
-        workspace = archive.open()
-        idle_since = close_idle_runs(context.instance, workspace.warehouse, json.loads(context.cursor or "{}"), time.time())
-        try:
-            workspace.tidy(prune=False)
-        except UsageError as error:  # most files are gone: perhaps a disk isn't mounted
-            return dg.SensorResult(skip_reason=str(error), cursor=json.dumps(idle_since))
-        requests = due_requests(workspace, runs_at_work(context.instance), context.instance)
+        workspace, instance = archive.open(), context.instance
+        idle_since = close_idle_runs(instance, workspace.warehouse, json.loads(context.cursor or "{}"), time.time())
+        requests = _reconciled(workspace, instance)
         return dg.SensorResult(
-            run_requests=requests,
-            skip_reason=None if requests else _nothing_to_do(workspace),
-            dynamic_partitions_requests=partition_requests(context.instance, set(workspace.archive.discover().episodes)),
+            run_requests=None if isinstance(requests, dg.SkipReason) else requests,
+            skip_reason=requests if isinstance(requests, dg.SkipReason) else None,
             cursor=json.dumps(idle_since),
         )
 
@@ -58,16 +56,35 @@ def _reconcile_schedule() -> dg.ScheduleDefinition:
         target=dg.AssetSelection.all(),
         cron_schedule=EVERY_HOUR,
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Derives whatever is out of date, should the sensor have been switched off.",
+        description="Does what the sensor does, should that have been switched off.",
     )
     def reconcile(context: dg.ScheduleEvaluationContext, archive: ArchiveResource) -> list[dg.RunRequest] | dg.SkipReason:
-        workspace = archive.open()
-        known = set(context.instance.get_dynamic_partitions(str(episodes_partitions.name)))
-        requests = due_requests(workspace, runs_at_work(context.instance), context.instance)
-        # A partition that isn't there yet can't be run: the sensor adds it, and the next hour comes.
-        return [r for r in requests if r.partition_key is None or r.partition_key in known] or _nothing_to_do(workspace)
+        return _reconciled(archive.open(), context.instance)
 
     return reconcile
+
+
+def _reconciled(workspace: Workspace, instance: dg.DagsterInstance) -> list[dg.RunRequest] | dg.SkipReason:
+    """Takes away what is gone, adds what is new, and asks for the runs that are due.
+
+    While a `librarian run` is at work nothing is done: it does all this, and what changes meanwhile is found afterwards.
+    """
+    try:
+        with FileLock(workspace.run_lock_path).acquire(blocking=False):
+            close_dead_runs(instance, of_commands=True)
+            workspace.tidy(prune=False)
+            register_episodes(instance, set(workspace.archive.discover().episodes))
+            at_work = runs_at_work(instance)
+            requests = due_requests(workspace, at_work, instance)
+            if not requests and not at_work:
+                _refresh_mirror(workspace.warehouse)
+    except Timeout:
+        return dg.SkipReason("a run from the command line is at work")
+    except UsageError as error:  # most files are gone: perhaps a disk isn't mounted
+        return dg.SkipReason(str(error))
+    return requests or dg.SkipReason(
+        f"nothing to start; `librarian status --home {workspace.home}` tells what is out of date, and why"
+    )
 
 
 def _reeval_schedule(settings: DagsterSettings) -> dg.ScheduleDefinition:
@@ -78,7 +95,7 @@ def _reeval_schedule(settings: DagsterSettings) -> dg.ScheduleDefinition:
         target=dg.AssetSelection.assets("eval_scores"),
         cron_schedule=f"{int(minute)} {int(hour)} * * *",
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Measures the index anew, changed or not: it must give the same figures.",
+        description="Measures the index anew, changed or not.",
     )
     def nightly_reeval(archive: ArchiveResource) -> dg.RunRequest | dg.SkipReason:
         if archive.open().warehouse.committed("eval_scores") is None:
@@ -88,5 +105,10 @@ def _reeval_schedule(settings: DagsterSettings) -> dg.ScheduleDefinition:
     return nightly_reeval
 
 
-def _nothing_to_do(workspace: Workspace) -> dg.SkipReason:
-    return dg.SkipReason(f"nothing to start; `librarian status --home {workspace.home}` tells what is out of date, and why")
+def _refresh_mirror(warehouse: Warehouse) -> None:
+    """Catches up with what a run could not write, or has removed."""
+    try:
+        if warehouse.tables() and not is_current(warehouse):
+            refresh(warehouse)
+    except MirrorBusyError:
+        pass  # somebody reads it: the next look catches up

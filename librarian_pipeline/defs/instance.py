@@ -55,10 +55,14 @@ def hold_ui_lock(folder: Path) -> None:
 
     Raises `UsageError` if another UI holds it: two daemons on one archive would start everything twice.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / ".ui.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    path = folder / ".ui.lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror})", "make the archive writable") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         raise UsageError("the UI of this archive is running already", "use that one, or end it first") from error
     os.set_inheritable(descriptor, True)

@@ -5,19 +5,6 @@ import dagster as dg
 episodes_partitions = dg.DynamicPartitionsDefinition(name="episodes")
 
 
-def partition_requests(
-    instance: dg.DagsterInstance, episodes: set[str]
-) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
-    """What a sensor has to ask for so that Dagster's partitions become those of the archive."""
-    known = set(instance.get_dynamic_partitions(str(episodes_partitions.name)))
-    requests: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
-    if episodes - known:
-        requests.append(episodes_partitions.build_add_request(sorted(episodes - known)))
-    if known - episodes:
-        requests.append(episodes_partitions.build_delete_request(sorted(known - episodes)))
-    return requests
-
-
 def register_episodes(instance: dg.DagsterInstance, episodes: set[str]) -> None:
     """Makes Dagster's partitions those of the archive."""
     name = episodes_partitions.name

@@ -4,7 +4,6 @@ import time
 from collections.abc import Collection, Mapping
 
 import dagster as dg
-from filelock import FileLock, Timeout
 
 from librarian_pipeline.defs.instance import ONLY_IF_DUE
 from librarian_pipeline.defs.running import RunAtWork
@@ -26,12 +25,7 @@ _ENDED_BADLY = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
 def due_requests(workspace: Workspace, at_work: Collection[RunAtWork], instance: dg.DagsterInstance) -> list[dg.RunRequest]:
-    """The runs to start now, each with the reasons among its tags.
-
-    None while a `librarian run` is at work: it will derive all that is due, and what changes meanwhile is found afterwards.
-    """
-    if _command_is_at_work(workspace):
-        return []
+    """The runs to start now, each with the reasons among its tags. No `librarian run` is at work meanwhile."""
     world = workspace.observe()
     found = verdicts(world)
     planner = Planner(Scope(), attempted={item for run in at_work for item in run.items})
@@ -47,14 +41,6 @@ def due_requests(workspace: Workspace, at_work: Collection[RunAtWork], instance:
             if not _is_pausing(attempt, instance):
                 requests.append(_request(batch, attempt, found))
     return requests
-
-
-def _command_is_at_work(workspace: Workspace) -> bool:
-    try:
-        with FileLock(workspace.run_lock_path).acquire(blocking=False):
-            return False
-    except Timeout:
-        return True
 
 
 def _request(batch: Batch, attempt: str, found: Mapping[Item, Verdict]) -> dg.RunRequest:

@@ -14,6 +14,7 @@ from librarian_pipeline.derivation.checking import outcomes_of
 from librarian_pipeline.derivation.step import Output, Step
 from librarian_pipeline.errors import DeferredError, SourceError
 from librarian_pipeline.lineage.graph import Item
+from librarian_pipeline.lineage.outdated import State
 from librarian_pipeline.progress import Progress
 from librarian_pipeline.storage import duckdb_mirror
 from librarian_pipeline.storage.provenance import Provenance, fingerprint
@@ -102,8 +103,8 @@ def _derive(step: Step, *, mirror: bool) -> Derived:
 
 def _as_stored(step: Step) -> Derived:
     record, partition = step.stored, step.item.partition
-    if record is None:
-        failure = step.warehouse.failure(step.item.asset, partition)
+    failure = step.warehouse.failure(step.item.asset, partition)
+    if record is None or step.verdict.state is State.FAILED:
         assert failure is not None  # else it would be due
         raise SourceError(failure.message, failure.fix)
     beside = {name: step.warehouse.read(name, partition) for name in record.beside}

@@ -70,6 +70,7 @@ class Step:
         self.recipe = self._world.recipes[item]
         self.inputs = self._world.inputs(item)
         self._require_upstream(self._world)
+        self._refuse_blocked(self._world)
 
     def _require_upstream(self, world: World) -> None:
         """A step by hand must not pass over what was never derived. What failed was tried: the rest goes on without it."""
@@ -77,6 +78,12 @@ class Step:
             items = [item for item in upstream_items(self.item, self.episodes) if item.asset == name]
             if items and not any(item in world.stored or self._has_failed(item) for item in items):
                 raise LibrarianError(f"{items[0]} was never derived", "derive it first")
+
+    def _refuse_blocked(self, world: World) -> None:
+        """Of an episode's items. The archive's assets go on with what there is of the others."""
+        for other in upstream_items(self.item, self.episodes) if self.item.partition is not None else ():
+            if other in world.blocks:
+                raise LibrarianError(f"nothing is derived from {other}: {world.blocks[other]}", "mend its source first")
 
     def _has_failed(self, item: Item) -> bool:
         return self.warehouse.failure(item.asset, item.partition) is not None

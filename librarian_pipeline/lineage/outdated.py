@@ -23,6 +23,8 @@ class State(StrEnum):
     """A check of what it is derived from forbids it, or there is nothing to derive it from for that reason."""
     FAILED = "failed"
     """These inputs failed before and would fail again; the earlier output, if there is one, is kept."""
+    DEPARTED = "departed"
+    """Its episode's files are gone, and the next run removes it."""
 
 
 @dataclass(frozen=True)

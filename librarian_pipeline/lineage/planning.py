@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from librarian_pipeline.lineage.graph import ARCHIVE_ASSETS, EPISODE_ASSETS, Item, upstream_items
-from librarian_pipeline.lineage.outdated import Verdict
+from librarian_pipeline.lineage.outdated import State, Verdict
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,21 @@ class Planner:
     def _is_ready(
         self, item: Item, verdicts: Mapping[Item, Verdict], episodes: Sequence[str], chosen: Collection[Item]
     ) -> bool:
-        for other in upstream_items(item, episodes):
-            settled = other in chosen or verdicts[other].settled
-            # The archive's turn comes when no episode's step can be run any more. What is left of one then failed, comes
-            # after one that did, or was not asked for; that doesn't keep the archive's indexes from the other episodes.
-            left_out = item.partition is None and other.partition is not None
-            if not settled and not left_out:
-                return False
-        return True
+        return all(
+            other in chosen or self._is_done_with(other, item, verdicts, episodes)
+            for other in upstream_items(item, episodes)
+        )
+
+    def _is_done_with(self, other: Item, item: Item, verdicts: Mapping[Item, Verdict], episodes: Sequence[str]) -> bool:
+        """Whether nothing more is to come, in this update, of what `item` is derived from.
+
+        The archive's turn comes when no episode's step can be run any more. What is left of one then failed, comes after
+        one that did, or was not asked for; that keeps neither the archive's indexes from the other episodes, nor the scores
+        from indexes that wait for nothing else.
+        """
+        if verdicts[other].settled or (item.partition is None and other.partition is not None):
+            return True
+        waits = other.partition is None and verdicts[other].state is State.WAITING
+        return waits and all(
+            self._is_done_with(above, other, verdicts, episodes) for above in upstream_items(other, episodes)
+        )

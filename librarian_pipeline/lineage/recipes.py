@@ -21,7 +21,7 @@ CODE = {
     "notes": 1,
     "transcripts": 1,
     "chunks": 1,
-    "embeddings": 1,
+    "embeddings": 2,
     "episodes": 1,
     "bm25_raw_index": 1,
     "bm25_stem_index": 1,

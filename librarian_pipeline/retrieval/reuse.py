@@ -6,10 +6,11 @@ The cache is an SQLite database, which several processes may write at once. It c
 import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from librarian_pipeline.storage.provenance import fingerprint
 
 DATABASE = "embeddings.sqlite"
 PATIENCE_S = 60.0
+Result = TypeVar("Result")
 QUERY_VARIABLES = 500
 """How many texts are asked for at once: SQLite bounds the variables of a statement."""
 SAVE_EVERY = 64
@@ -48,50 +50,55 @@ class EmbeddingCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._prepare()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):  # busy, or a disk that is full: no damage
-                raise
-            path.replace(path.with_name(f"{path.name}.damaged"))
-            self._prepare()
-
-    def _prepare(self) -> None:
-        with self._connection() as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(_TABLES)
+        self._do(lambda connection: None)
 
     def shape(self, recipe: str) -> tuple[int, int | None] | None:
         """Dimensions and maximal tokens of a model whose vectors are here."""
-        with self._connection() as connection:
-            row = connection.execute("SELECT dimensions, max_tokens FROM models WHERE recipe = ?", [recipe]).fetchone()
+        query = "SELECT dimensions, max_tokens FROM models WHERE recipe = ?"
+        row = self._do(lambda connection: connection.execute(query, [recipe]).fetchone())
         return None if row is None else (row[0], row[1])
 
     def get(self, recipe: str, hashes: Sequence[str]) -> dict[str, Embedded]:
         """Those of the texts that are known, by their hash."""
-        found: dict[str, Embedded] = {}
-        with self._connection() as connection:
-            for start in range(0, len(hashes), QUERY_VARIABLES):
-                asked = hashes[start : start + QUERY_VARIABLES]
+
+        def look_up(connection: sqlite3.Connection) -> dict[str, Embedded]:
+            found: dict[str, Embedded] = {}
+            for asked in _parts(hashes, QUERY_VARIABLES):
                 marks = ", ".join("?" * len(asked))
                 query = f"SELECT text_sha256, vector, n_tokens FROM vectors WHERE recipe = ? AND text_sha256 IN ({marks})"
                 found.update({sha: Embedded(vector, n) for sha, vector, n in connection.execute(query, [recipe, *asked])})
-        return found
+            return found
+
+        return self._do(look_up)
 
     def put(self, recipe: str, shape: tuple[int, int | None], rows: dict[str, Embedded]) -> None:
-        with self._connection() as connection:
+        values = [(recipe, sha, row.vector, row.n_tokens) for sha, row in rows.items()]
+
+        def write(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?)", [recipe, *shape])
-            values = [(recipe, sha, row.vector, row.n_tokens) for sha, row in rows.items()]
             connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", values)
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self._path, timeout=PATIENCE_S)
+        self._do(write)
+
+    def _do(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Does the work in one transaction; after a database that proves damaged, once more in a new one."""
         try:
+            return self._in_transaction(work)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # busy, or a disk that is full: no damage
+                raise
+        for suffix in ("", "-wal", "-shm"):
+            path = self._path.with_name(self._path.name + suffix)
+            if path.exists():
+                path.replace(path.with_name(f"{path.name}.damaged"))
+        return self._in_transaction(work)
+
+    def _in_transaction(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        with closing(sqlite3.connect(self._path, timeout=PATIENCE_S)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_TABLES)
             with connection:
-                yield connection
-        finally:
-            connection.close()
+                return work(connection)
 
 
 class ReusingEmbedder:
@@ -117,7 +124,7 @@ class ReusingEmbedder:
 
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
         hashes = [_sha256(text) for text in texts]
-        known = self._cache.get(self._recipe, hashes) if self._reuse else {}
+        known = {sha: found for sha, found in self._kept(hashes).items() if len(found.vector) == 4 * self.dimensions}
         missing = {sha: text for sha, text in zip(hashes, texts, strict=True) if sha not in known}
         self.n_reused += sum(sha in known for sha in hashes)
         self.n_embedded += len(missing)
@@ -132,6 +139,9 @@ class ReusingEmbedder:
         self._tokens.update({sha: known[sha].n_tokens for sha in hashes})
         rows = [np.frombuffer(known[sha].vector, dtype=np.float32) for sha in hashes]
         return np.vstack(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
+
+    def _kept(self, hashes: Sequence[str]) -> dict[str, Embedded]:
+        return self._cache.get(self._recipe, hashes) if self._reuse else {}
 
     def _embed(self, texts: dict[str, str]) -> dict[str, Embedded]:
         model = self._load()
@@ -165,6 +175,6 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _parts(values: list[str], size: int) -> Iterator[list[str]]:
+def _parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     for start in range(0, len(values), size):
         yield values[start : start + size]

@@ -48,7 +48,7 @@ class Observed:
         return set(self.warehouse.partitions("chunks")) - self.files.keys()
 
     def rows(self, table: str, partition: str | None, schema: pa.Schema, **equal: str) -> list[dict[str, Any]]:
-        """The rows of one file whose columns `equal` these values; of each what `schema` names. None if never written."""
+        """The rows of one file whose columns `equal` these values; of each what `schema` names. No rows if never written."""
         found = self.warehouse.read_all(table, [partition or WHOLE], schema)
         for column, value in equal.items():
             found = found.filter(pc.equal(found.column(column), value))

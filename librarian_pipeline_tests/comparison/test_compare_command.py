@@ -254,3 +254,17 @@ def test_a_second_comparison_says_that_it_waits_and_goes_on_when_the_first_has_e
     other.join()
     assert result.code == 0
     assert "another comparison is at work on this archive: waiting" in result.err
+
+
+def test_comparisons_at_the_same_time_all_come_through_with_the_same_figures(workspace: Workspace) -> None:
+    command = "from librarian_pipeline.cli import main; main()"
+    arguments = ["compare", "--set", "fusion.c=10", "--home", str(workspace.home)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    said = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], said
+    assert len({out for out, _ in said}) == 1

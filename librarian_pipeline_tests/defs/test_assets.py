@@ -6,13 +6,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from librarian_pipeline.defs.sensors import episodes_sensor
 from mutagen.id3 import CHAP, ID3, TIT2
 
 from librarian_pipeline.checks import GATES
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.defs.partitions import register_episodes
-from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import copy_sources
 from librarian_pipeline_tests.speech.sounds import SPOKEN
@@ -201,17 +199,3 @@ def test_markup_in_an_archive_is_text_in_the_ui(home: Path, instance: dg.Dagster
     sample = materialization(result, "notes").metadata["sample"].value
     assert "\\<script\\>" in sample
     assert "\\|" in sample
-
-
-def test_the_episodes_sensor_adds_new_partitions_and_removes_gone_ones(home: Path, instance: dg.DagsterInstance) -> None:
-    (home / "notes" / "ep20.md").write_text("## New\n\nText.\n")
-    (home / "transcripts" / "ep07.srt").unlink()
-    context = dg.build_sensor_context(instance=instance, resources={"archive": ArchiveResource(home=str(home))})
-    result = episodes_sensor(context)
-    assert isinstance(result, dg.SensorResult)
-    asked = {type(request): request.partition_keys for request in result.dynamic_partitions_requests or ()}
-    assert asked == {dg.AddDynamicPartitionsRequest: ["ep20"], dg.DeleteDynamicPartitionsRequest: ["ep07"]}
-
-
-def test_the_episodes_sensor_runs_from_the_start() -> None:
-    assert episodes_sensor.default_status is dg.DefaultSensorStatus.RUNNING

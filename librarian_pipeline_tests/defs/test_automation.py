@@ -1,23 +1,25 @@
 """The daemon's sensor and schedules: what they start, what they leave, and that no change is lost."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import dagster as dg
+import duckdb
 import pytest
 from filelock import FileLock
 
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.defs import run_requests
-from librarian_pipeline.defs.instance import ONLY_IF_DUE, open_instance
+from librarian_pipeline.defs.instance import COMMAND_TAG, ONLY_IF_DUE, open_instance
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.defs.run_requests import ATTEMPT_TAG, WHY_TAG, due_requests
-from librarian_pipeline.defs.running import IDLE_S, RunAtWork, close_idle_runs, runs_at_work
+from librarian_pipeline.defs.running import IDLE_S, RunAtWork, close_dead_runs, close_idle_runs, runs_at_work
 from librarian_pipeline.derivation.derive import derive, item_lock
 from librarian_pipeline.derivation.updating import bring_up_to_date, in_this_process
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.planning import Planner, Scope
+from librarian_pipeline.storage import duckdb_mirror
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.defs.daemon import Daemon
 from librarian_pipeline_tests.pipeline.small_archive import SENTENCES, add_notes, add_published, small_archive
@@ -150,13 +152,48 @@ def test_the_archives_turn_comes_when_no_episodes_run_is_at_work(
     assert asked(due_requests(workspace, [], instance)) == [(None, ["gold_set"])]
 
 
-def test_while_a_command_is_at_work_nothing_is_started(
-    home: Path, workspace: Workspace, instance: dg.DagsterInstance
-) -> None:
+def test_while_a_command_is_at_work_nothing_is_started(daemon: Daemon, home: Path, workspace: Workspace) -> None:
     change_notes(home)
     with FileLock(workspace.run_lock_path):
-        assert due_requests(workspace, [], instance) == []
-    assert due_requests(workspace, [], instance) != []
+        result = daemon.tick()
+        assert not result.run_requests
+        assert "command line" in str(result.skip_reason)
+    assert daemon.tick().run_requests
+
+
+def test_what_a_killed_command_left_unfinished_is_closed_and_asked_for_again(
+    daemon: Daemon, home: Path, instance: dg.DagsterInstance
+) -> None:
+    change_notes(home)
+    started_run(home, instance, COMMAND_TAG)
+    assert asked(daemon.tick().run_requests or []) == [("one", ["notes"])]
+
+
+def test_runs_of_the_other_kind_are_not_closed(home: Path, instance: dg.DagsterInstance) -> None:
+    started_run(home, instance, COMMAND_TAG)
+    close_dead_runs(instance, of_commands=False)
+    assert len(runs_at_work(instance)) == 1
+    close_dead_runs(instance, of_commands=True)
+    assert runs_at_work(instance) == []
+
+
+def test_the_database_loses_an_episode_that_is_gone_without_a_command(
+    daemon: Daemon, home: Path, workspace: Workspace
+) -> None:
+    duckdb_mirror.refresh(workspace.warehouse)
+    (home / "transcripts" / "two.vtt").unlink()
+    (home / "notes" / "two.md").unlink()
+    daemon.settle()
+    with duckdb.connect(workspace.warehouse.root / duckdb_mirror.DATABASE) as connection:
+        assert connection.execute("SELECT DISTINCT episode_id FROM chunks").fetchall() == [("one",)]
+
+
+def test_the_reconciling_schedule_adds_new_episodes_too(daemon: Daemon, home: Path) -> None:
+    add_published(home, "three", SENTENCES[:3])
+    [(episode, assets)] = asked(tick_schedule(home, daemon.instance, "reconcile"))
+    assert episode == "three"
+    assert "transcripts" in assets
+    assert "three" in daemon.instance.get_dynamic_partitions("episodes")
 
 
 def test_only_so_many_runs_are_at_work_at_a_time(
@@ -197,7 +234,7 @@ def test_an_attempt_that_failed_is_made_again_after_a_pause_and_at_once_after_a_
         assert due_requests(workspace, [], instance) != []
     add_notes(home, "one", "Something else again.")
     assert Item("notes", "one") in daemon.settle()
-    assert len(instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))) == 3
+    assert len(instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))) > 2
 
 
 def test_the_same_attempt_is_told_by_its_inputs_and_recipes(
@@ -214,11 +251,11 @@ def test_the_same_attempt_is_told_by_its_inputs_and_recipes(
     assert attempt() != first
 
 
-def started_run(home: Path, instance: dg.DagsterInstance) -> str:
+def started_run(home: Path, instance: dg.DagsterInstance, tags: Mapping[str, str] | None = None) -> str:
     """A run on record as if its process had been killed after the start."""
     job = definitions_for(home).resolve_implicit_global_asset_job_def()
     run = instance.create_run_for_job(
-        job, tags={"dagster/partition": "one"}, asset_selection=frozenset({dg.AssetKey("notes")})
+        job, tags={"dagster/partition": "one", **(tags or {})}, asset_selection=frozenset({dg.AssetKey("notes")})
     )
     return run.run_id
 

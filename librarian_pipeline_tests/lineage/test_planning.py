@@ -210,3 +210,19 @@ def test_each_item_of_a_run_comes_after_all_of_the_run_that_it_is_derived_from(d
     for batch in next_round(simulation):
         for position, item in enumerate(batch.items):
             assert not set(batch.items[position:]).intersection(upstream_items(item, simulation.episodes))
+
+
+def test_the_scores_don_t_wait_for_an_index_that_waits_for_an_episode_that_was_not_asked_for():
+    simulation = fresh()
+    simulation.change(Item("notes", "ep02"), "source")
+    simulation.change(Item("gold_set"), "source")
+    done = run(simulation, Planner(Scope(frozenset({"ep01"}))))
+    assert [batch.assets for batch in done] == [("gold_set",), ("eval_scores",)]
+
+
+def test_the_scores_don_t_wait_for_an_episode_whose_step_crashed():
+    simulation = fresh()
+    simulation.change(Item("chunks", "ep02"), "recipe")
+    simulation.change(Item("gold_set"), "source")
+    run(simulation, Planner(EVERYTHING), lambda item: "crashed" if item == Item("chunks", "ep02") else "ok")
+    assert Item("eval_scores") in simulation.derived[-1:]

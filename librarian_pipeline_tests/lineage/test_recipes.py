@@ -74,6 +74,9 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "gates.floors": ({"hybrid": {"R@5": 0.5}}, {"eval_scores"}),
     "gates.readme": ("../README.md", {"eval_scores"}),
     "dagster.executor": ("multiprocess", set()),
+    "dagster.max_concurrent_runs": (3, set()),
+    "dagster.sensor_interval_s": (5, set()),
+    "dagster.reeval_at": ("04:30", set()),
 }
 PACKAGES = {
     "av": {"audio"} | SPEECH,

@@ -103,13 +103,13 @@ class StandInTranscriber:
 
     def transcribe(self, samples: Any, episode_id: str, language: str | None, on_progress: Any = None) -> Transcript:
         rows = [
-            _segment(episode_id, 0, 0, 1_000, f"{np.size(samples)} samples were heard"),
-            _segment(episode_id, 1, 1_000, 2_000, f"with a beam of {self._whisper.beam_size}"),
+            segment(episode_id, 0, 0, 1_000, f"{np.size(samples)} samples were heard"),
+            segment(episode_id, 1, 1_000, 2_000, f"with a beam of {self._whisper.beam_size}"),
         ]
         return Transcript(rows, [(0, 2_000)], coverage(rows, [(0, 2_000)], 15), None, 0, 0, 0)
 
 
-def _segment(episode_id: str, index: int, start_ms: int, end_ms: int, text: str) -> dict[str, Any]:
+def segment(episode_id: str, index: int, start_ms: int, end_ms: int, text: str) -> dict[str, Any]:
     return {
         "episode_id": episode_id,
         "segment_idx": index,
