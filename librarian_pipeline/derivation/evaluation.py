@@ -37,9 +37,14 @@ def eval_scores(step: Step) -> Output:
     damaged = _damaged(step)
     earlier = _earlier_rankings(step)
     # A step that is not due was asked for, to see whether the same comes out: it has to search anew.
-    known = earlier if step.reuse and step.verdict.due else None
+    reuse = step.reuse and step.verdict.due
+    known = earlier if reuse else None
+
+    def report(done: int, total: int) -> None:
+        step.report(done, total, "queries")
+
     try:
-        measured = measure(step.warehouse, step.settings, lambda done, total: step.report(done, total, "queries"), known)
+        measured = measure(step.warehouse, step.settings, report, known, reuse=reuse)
     except pa.ArrowException as error:
         if not damaged:
             raise

@@ -21,6 +21,7 @@ from librarian_pipeline.retrieval.citations import Citer
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.indexing import index_model, indexed_episodes, load_searcher
 from librarian_pipeline.retrieval.modes import Passage, Searcher, passages_of
+from librarian_pipeline.retrieval.reuse import embedder_of
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.storage.schemas import CHUNKS, EVAL_CORPUS, GOLD_SET
 from librarian_pipeline.storage.warehouse import Warehouse
@@ -60,14 +61,17 @@ def measure(
     settings: Settings,
     on_progress: Callable[[int, int], None] | None = None,
     rankings: pa.Table | None = None,
+    *,
+    reuse: bool = True,
 ) -> Measured:
     """Searches every gold query in every mode over the stored indexes, and scores what comes back.
 
-    `rankings` are what would come back, where that is known: then nothing is searched.
+    `rankings` are what would come back, where that is known: then nothing is searched. Without `reuse`, every query is
+    embedded anew; otherwise its vector may be that of an earlier evaluation.
 
     Raises `UsageError` if there is no index yet.
     """
-    searcher = load_searcher(warehouse, settings)
+    searcher = load_searcher(warehouse, settings, lambda model: embedder_of(model, warehouse.cache_dir, reuse=reuse))
     queries = judge(warehouse.read_all("gold_set", ["all"], GOLD_SET), searcher.passages)
     rankings = rank_queries(searcher, queries, on_progress) if rankings is None else rankings
     cited = jump_ins(rankings, queries, searcher.passages, Citer(warehouse, searcher))

@@ -101,8 +101,12 @@ def load_bm25(tables: TableReader, index: str) -> Bm25Index:
     )
 
 
-def load_searcher(tables: TableReader, settings: Settings) -> Searcher:
+def load_searcher(
+    tables: TableReader, settings: Settings, load: Callable[[EmbeddingSettings], Embedder] = load_embedder
+) -> Searcher:
     """A searcher over the stored indexes, with the normaliser and the embedding model that they were built with.
+
+    `load` loads that model, once the first query needs it.
 
     Raises `UsageError` if there is no index yet, or if passages have changed since they were indexed.
     """
@@ -122,7 +126,7 @@ def load_searcher(tables: TableReader, settings: Settings) -> Searcher:
         stem_index=stem_index,
         vector_index=vector_index,
         normalizer=Normalizer(tables.read("bm25_stem_corpus").column("normalizer")[0].as_py()),
-        load_embedder=lambda: load_embedder(index_model(tables, settings)),
+        load_embedder=lambda: load(index_model(tables, settings)),
         fusion=settings.fusion,
         default_mode=settings.retrieval.default_mode,
     )

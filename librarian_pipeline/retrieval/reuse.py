@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from librarian_pipeline.retrieval.embedders import Embedder, embedder_recipe, load_embedder
+from librarian_pipeline.retrieval.embedders import Embedder, embedder_recipe, load_embedder, query_recipe
 from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors
 from librarian_pipeline.settings import EmbeddingSettings
 from librarian_pipeline.storage.provenance import fingerprint
@@ -107,8 +107,18 @@ class ReusingEmbedder:
     `n_embedded` and `n_reused` count the texts so far. Without `reuse` every text is embedded anew, and kept.
     """
 
-    def __init__(self, recipe: str, load: Callable[[], Embedder], cache: EmbeddingCache, *, reuse: bool = True) -> None:
+    def __init__(
+        self,
+        recipe: str,
+        load: Callable[[], Embedder],
+        cache: EmbeddingCache,
+        *,
+        query_recipe: str = "",
+        reuse: bool = True,
+    ) -> None:
+        """`recipe` is what can change a passage's vector, `query_recipe` what besides can change a query's."""
         self._recipe = recipe
+        self._query_recipe = query_recipe
         self._load = load
         self._cache = cache
         self._reuse = reuse
@@ -152,7 +162,13 @@ class ReusingEmbedder:
         }
 
     def embed_query(self, text: str) -> Vectors:
-        return self._load().embed_query(text)
+        sha = _sha256(f"query {self._query_recipe}\n{text}")
+        known = self._kept([sha]).get(sha)
+        if known is not None and len(known.vector) == 4 * self.dimensions:
+            return np.frombuffer(known.vector, dtype=np.float32)
+        vector = self._load().embed_query(text).astype(np.float32)
+        self._cache.put(self._recipe, (self.dimensions, self.max_tokens), {sha: Embedded(vector.tobytes(), None)})
+        return vector
 
     def count_tokens(self, passage: str) -> int | None:
         sha = _sha256(passage)
@@ -161,8 +177,13 @@ class ReusingEmbedder:
 
 def embedder_of(settings: EmbeddingSettings, cache_dir: Path, *, reuse: bool = True) -> ReusingEmbedder:
     """The model of the settings, over the cache in `cache_dir`. Raises like `embedders.embedder_card`."""
-    recipe = fingerprint(embedder_recipe(settings))
-    return ReusingEmbedder(recipe, lambda: _loaded(settings), EmbeddingCache(cache_dir / DATABASE), reuse=reuse)
+    return ReusingEmbedder(
+        fingerprint(embedder_recipe(settings)),
+        lambda: _loaded(settings),
+        EmbeddingCache(cache_dir / DATABASE),
+        query_recipe=fingerprint(query_recipe(settings)),
+        reuse=reuse,
+    )
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,12 @@ class Counting(CharNgramEmbedder):
 
     def __init__(self) -> None:
         self.given: list[str] = []
+        self.asked: list[str] = []
+
+    def embed_query(self, text: str) -> Vectors:
+        self.asked.append(text)
+        vector: Vectors = CharNgramEmbedder().embed_passages([text])[0]
+        return vector
 
     def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
         self.given.extend(texts)
@@ -97,3 +103,20 @@ def test_a_vector_of_another_length_is_worked_out_again(tmp_path: Path) -> None:
         connection.execute("UPDATE vectors SET vector = x'00'")
     connection.close()
     assert np.array_equal(reusing(tmp_path, Counting()).embed_passages(TEXTS), vectors)
+
+
+def test_a_query_is_embedded_once_and_is_no_passage(tmp_path: Path) -> None:
+    first, second = Counting(), Counting()
+    vector = reusing(tmp_path, first).embed_query(TEXTS[0])
+    assert np.array_equal(reusing(tmp_path, second).embed_query(TEXTS[0]), vector)
+    assert (first.asked, second.asked) == ([TEXTS[0]], [])
+    reusing(tmp_path, second).embed_passages(TEXTS[:1])
+    assert second.given == TEXTS[:1]
+
+
+def test_another_query_prompt_is_another_vector(tmp_path: Path) -> None:
+    model = Counting()
+    cache = EmbeddingCache(tmp_path / DATABASE)
+    for prompt in ("a", "b"):
+        ReusingEmbedder("recipe", lambda: model, cache, query_recipe=prompt).embed_query(TEXTS[0])
+    assert model.asked == [TEXTS[0]] * 2
