@@ -1,5 +1,6 @@
 """Assets as Dagster runs them: what a materialization says, and what a failure leaves."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ EPISODES = {"ep06", "ep07", "ep10"}
 def home(tmp_path: Path) -> Path:
     home = copy_sources(tmp_path / "home", only=tuple(EPISODES))
     (home / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n')
+    gold = home / "gold" / "gold_set.json"
+    queries = json.loads(gold.read_text(encoding="utf-8"))
+    asked = [query for query in queries if all(span["episode"] in EPISODES for span in query["relevant"])]
+    gold.write_text(json.dumps(asked), encoding="utf-8")
     return home
 
 
