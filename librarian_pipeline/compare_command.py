@@ -14,7 +14,7 @@ from librarian_pipeline.comparison.results import PRIMARY, Results, Row, as_json
 from librarian_pipeline.console import print_lines, print_table, showing_progress
 from librarian_pipeline.errors import LibrarianError, UsageError
 from librarian_pipeline.evaluation.gold import read_gold_set
-from librarian_pipeline.evaluation.metrics import METRICS
+from librarian_pipeline.evaluation.metrics import HEADLINE
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import verdict_of
 from librarian_pipeline.lineage.planning import Batch
@@ -127,7 +127,7 @@ def _print_results(derived: Sequence[DerivedCandidate], results: Results, confid
     for mode, rows in results.rows.items():
         if rows:
             print_lines(["", mode])
-            header = ["", *METRICS, "change", f"{100 * confidence:g} % interval", "p", "Holm", "won-lost"]
+            header = ["", *HEADLINE, "change", f"{100 * confidence:g} % interval", "p", "Holm", "won-lost"]
             print_table(header, [_cells(row) for row in rows], numbers_from=1)
 
 
@@ -148,7 +148,7 @@ def _how_compared(results: Results) -> list[str]:
 
 
 def _cells(row: Row) -> list[str]:
-    figures = [row.candidate.label, *(f"{row.means[metric]:.2f}" for metric in METRICS)]
+    figures = [row.candidate.label, *(f"{row.means[metric]:.2f}" for metric in HEADLINE)]
     if not row.paired:
         return [*figures, *[""] * 5]
     if not row.corrected:
@@ -156,7 +156,11 @@ def _cells(row: Row) -> list[str]:
     paired = row.paired[PRIMARY]
     interval = f"{paired.low:+.3f} to {paired.high:+.3f}"
     won_lost = f"{paired.wins}-{paired.losses}"
-    return [*figures, f"{paired.difference:+.3f}", interval, f"{paired.p:.3f}", f"{row.corrected[PRIMARY]:.3f}", won_lost]
+    return [*figures, f"{paired.difference:+.3f}", interval, _p(paired.p), _p(row.corrected[PRIMARY]), won_lost]
+
+
+def _p(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.0005 else "<0.001"
 
 
 def _conclude(derived: Sequence[DerivedCandidate]) -> int:

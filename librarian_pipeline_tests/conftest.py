@@ -18,6 +18,7 @@ from librarian_pipeline.workspace import Workspace
 
 REPOSITORY = Path(__file__).parent.parent
 SAMPLE = REPOSITORY / "data"
+GOLD_SET = "gold_set.json"
 SOURCES = ("audio", "notes", "transcripts", "gold")
 LIBRARIAN = Path(sys.executable).parent / "librarian"
 GUARD = Path(__file__).parent / "pipeline" / "guard"
@@ -64,13 +65,25 @@ def start_librarian(*arguments: str, log: Path | None = None) -> "subprocess.Pop
 
 
 def copy_sources(target: Path, *, only: tuple[str, ...] = ()) -> Path:
-    """The sample archive's files, of some episodes only if `only` names them, without what was derived from them."""
+    """The sample archive's files, of some episodes only if `only` names them, without what was derived from them.
+
+    Their gold set then asks for nothing that isn't there.
+    """
     for folder in SOURCES:
         (target / folder).mkdir(parents=True, exist_ok=True)
         for path in (SAMPLE / folder).iterdir():
-            if not only or folder == "gold" or path.stem in only:
+            if not only or path.stem in only or (folder == "gold" and path.name == GOLD_SET):
                 shutil.copy2(path, target / folder)
+    if only:
+        keep_queries_of(target / "gold" / GOLD_SET, only)
     return target
+
+
+def keep_queries_of(gold_set: Path, episodes: tuple[str, ...]) -> None:
+    """Takes the other queries out of a gold set."""
+    queries = json.loads(gold_set.read_text(encoding="utf-8"))
+    kept = [query for query in queries if {span["episode"] for span in query["relevant"]} <= set(episodes)]
+    gold_set.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import numpy as np
 from librarian_pipeline.comparison.candidates import Candidate
 from librarian_pipeline.comparison.deriving import DerivedCandidate
 from librarian_pipeline.evaluation.measure import QueryScores, query_scores, stored_score_table
-from librarian_pipeline.evaluation.metrics import METRICS
+from librarian_pipeline.evaluation.metrics import HEADLINE
 from librarian_pipeline.evaluation.paired import Paired, compare_queries, holm
 from librarian_pipeline.evaluation.score_table import ScoreTable
 from librarian_pipeline.settings import EvaluationSettings
@@ -58,8 +58,8 @@ def results_of(derived: Sequence[DerivedCandidate], modes: Sequence[str], settin
     values = {(mode, position): _of_queries(scores[position].values[mode], queries) for mode, position in keys}
     paired = {key: _paired(values[key[0], 0], values[key], settings) if key[1] else {} for key in keys}
     tested = [key for key in keys if not all(one.ties == one.n for one in paired[key].values())]
-    corrected = {metric: holm([paired[key][metric].p for key in tested]) for metric in METRICS}
-    by_key = {key: {metric: corrected[metric][n] for metric in METRICS} for n, key in enumerate(tested)}
+    corrected = {metric: holm([paired[key][metric].p for key in tested]) for metric in HEADLINE}
+    by_key = {key: {metric: corrected[metric][n] for metric in HEADLINE} for n, key in enumerate(tested)}
     rows: dict[str, list[Row]] = {mode: [] for mode in modes}
     for key in keys:
         means = {metric: float(np.mean(list(by_query.values()))) for metric, by_query in values[key].items()}
@@ -90,7 +90,7 @@ def _any_mode(scores: QueryScores) -> Mapping[str, float]:
 
 
 def _of_queries(values: Mapping[str, Mapping[str, float]], queries: Sequence[str]) -> dict[str, dict[str, float]]:
-    return {metric: {query_id: values[metric][query_id] for query_id in queries} for metric in METRICS}
+    return {metric: {query_id: values[metric][query_id] for query_id in queries} for metric in HEADLINE}
 
 
 def _paired(
@@ -99,7 +99,7 @@ def _paired(
     resamples, confidence = settings.bootstrap_resamples, settings.confidence
     return {
         metric: compare_queries(metric, before[metric], after[metric], resamples=resamples, confidence=confidence)
-        for metric in METRICS
+        for metric in HEADLINE
     }
 
 

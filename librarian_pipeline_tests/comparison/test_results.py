@@ -10,7 +10,7 @@ from librarian_pipeline.comparison import results as results_module
 from librarian_pipeline.comparison.candidates import candidates_of
 from librarian_pipeline.comparison.results import Results, as_json, results_of
 from librarian_pipeline.evaluation.measure import QueryScores
-from librarian_pipeline.evaluation.metrics import METRICS
+from librarian_pipeline.evaluation.metrics import HEADLINE
 from librarian_pipeline.evaluation.paired import sign_flip_test
 from librarian_pipeline.evaluation.score_table import ScoreTable
 from librarian_pipeline.settings import EvaluationSettings, Settings
@@ -54,7 +54,7 @@ def score(monkeypatch: pytest.MonkeyPatch) -> Score:
             found = {query_id: value for query_id, value in by_query.items() if value is not None}
             spans = dict.fromkeys(by_query, ()) | (lost[position] if lost else {})
             same = dict.fromkeys(found, 0.5)
-            values = {"bm25_raw": dict.fromkeys(METRICS, same), "dense": dict.fromkeys(METRICS, found)}
+            values = {"bm25_raw": dict.fromkeys(HEADLINE, same), "dense": dict.fromkeys(HEADLINE, found)}
             scored.append(Scored(named[position], FakeWorkspace(QueryScores(values, spans)), {}))
         return scored, results_of(scored, ["bm25_raw", "dense"], SETTINGS)  # type: ignore[arg-type]
 
