@@ -160,7 +160,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _p(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.0005 else "<0.001"
+    return f"{p:.3f}" if p >= 0.0005 else "<.001"
 
 
 def _conclude(derived: Sequence[DerivedCandidate]) -> int:
