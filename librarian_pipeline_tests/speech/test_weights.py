@@ -145,7 +145,7 @@ def test_a_folder_is_known_by_the_digest_of_its_weights_which_follows_them(cache
     assert resolved == folder
     assert found.digest == first
     assert found.source == f"folder {folder}"
-    assert list(json.loads((cache / "model-digests.json").read_text())) == [str(folder / "model.bin")]
+    assert str(folder / "model.bin") in json.loads((cache / "model-digests.json").read_text())
     (folder / "model.bin").write_bytes(b"WEIGHTS")
     assert whisper_digest(str(folder)) != first
 
