@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--out", type=Path, default=REPO_ROOT / "data", help="archive folder, with the notes in it (default: %(default)s)"
     )
-    made.add_argument("--gold-only", action="store_true", help="only resolve gold_source.json into gold/gold_set.json")
+    made.add_argument("--gold-only", action="store_true", help="only resolve queries/ into gold/gold_set.json")
     return made
 
 

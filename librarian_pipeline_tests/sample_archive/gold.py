@@ -12,7 +12,7 @@ from typing import Any
 
 from .scripts import SampleError, TimedLine, load_times, split_front_matter
 
-GOLD_SOURCE = Path(__file__).absolute().parent / "gold_source.json"
+QUERIES = Path(__file__).absolute().parent / "queries"
 FIELDS = ("id", "query", "language", "kind", "split", "critical", "relevant")
 KINDS = ("paraphrase", "keyword", "cross_lingual", "synthesis", "unanswerable")
 TIME_MARK = re.compile(r"\[((?:\d+:)?\d{1,2}:\d{2})\]")
@@ -79,9 +79,12 @@ def resolve_span(span: dict[str, str], archive: Path, where: str) -> dict[str, s
     return resolved | {"start": clock(start), "end": clock(end)}
 
 
-def load_source(path: Path = GOLD_SOURCE) -> list[dict[str, Any]]:
-    """Read the gold queries as people wrote them, and check their fields."""
-    queries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+def load_source(folder: Path = QUERIES) -> list[dict[str, Any]]:
+    """Read the gold queries as people wrote them, in the order of their ids, and check their fields."""
+    rows: list[dict[str, Any]] = [
+        row for path in folder.glob("*.json") for row in json.loads(path.read_text(encoding="utf-8"))
+    ]
+    queries = sorted(rows, key=lambda query: str(query.get("id")))
     seen: set[str] = set()
     for query in queries:
         name = str(query.get("id"))

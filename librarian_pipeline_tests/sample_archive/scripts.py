@@ -17,6 +17,7 @@ import yaml
 
 SCRIPTS_DIR = Path(__file__).absolute().parent / "scripts"
 RENDERS = ("opus", "vtt", "srt", "json")
+BEDS = ("rain", "music")
 
 
 class SampleError(Exception):
@@ -43,6 +44,10 @@ class Script:
     speakers: dict[str, str]
     voices: dict[str, str]
     lines: tuple[Line, ...]
+    bed: str | None = None
+    """what is heard under the speech, one of `BEDS`"""
+    jingle: bool = False
+    """whether a melody comes before it"""
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,11 @@ def load_script(episode: str, folder: Path = SCRIPTS_DIR) -> Script:
         raise SampleError(f"{path.name}: 'id' must be {episode} and 'render' one of {RENDERS}")
     if head["render"] == "opus" and set(voices) != set(speakers):
         raise SampleError(f"{path.name}: every speaker needs a voice")
+    bed, jingle = head.get("bed"), head.get("jingle", False)
+    if bed not in (None, *BEDS) or not isinstance(jingle, bool):
+        raise SampleError(f"{path.name}: 'bed' must be one of {BEDS}, and 'jingle' true or false")
+    if head["render"] != "opus" and (bed or jingle):
+        raise SampleError(f"{path.name}: 'bed' and 'jingle' are for audio only")
     return Script(
         id=episode,
         title=str(head["title"]),
@@ -102,6 +112,8 @@ def load_script(episode: str, folder: Path = SCRIPTS_DIR) -> Script:
         speakers=speakers,
         voices=voices,
         lines=parse_lines(body, speakers),
+        bed=bed,
+        jingle=jingle,
     )
 
 

@@ -1,4 +1,7 @@
-"""Render a script as speech: one sentence at a time, so that every sentence's place is known exactly."""
+"""Render a script as speech: one sentence at a time, so that every sentence's place is known exactly.
+
+Rain or music under the speech and a melody before it are synthesised too.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from .scripts import Line, SampleError, Script, TimedLine
 
@@ -17,6 +23,22 @@ TURN_PAUSE_MS = 450
 PARAGRAPH_PAUSE_MS = 600
 LENGTH_TOLERANCE_MS = 300
 ENGINES = {"flite": "flite", "festival": "text2wave"}
+
+# How far a bed lies below the speech.
+BED_DB = {"rain": 22, "music": 24}
+BED_FADE_MS = 1_000
+RAIN_SEED = 7
+RAIN_BAND_HZ = (300, 3_000)
+CHORD_MS = 6_000
+# Notes are semitones above A, 220 Hz.
+CHORDS = ((0, 3, 7), (-4, 0, 3), (-9, -5, -2), (-2, 2, 5))
+JINGLE = (3, 7, 10, 12, 10, 7, 5, 3)
+JINGLE_NOTE_MS = 560
+JINGLE_MS = 5_000
+JINGLE_PAUSE_MS = 2_000
+JINGLE_LEVEL = 9_000
+
+Samples = npt.NDArray[np.float64]
 
 
 def run(command: list[str], stdin: bytes = b"") -> bytes:
@@ -87,9 +109,69 @@ def pause_before(line: Line, previous: Line | None) -> int:
     return SENTENCE_PAUSE_MS if line.speaker == previous.speaker else TURN_PAUSE_MS
 
 
+def tone(semitones: int, length_ms: int) -> Samples:
+    """Return a soft tone of amplitude one: a sine and a little of its octave."""
+    turns = 220 * 2 ** (semitones / 12) * np.arange(length_ms * RATE // 1000) / RATE
+    return 0.8 * np.sin(2 * np.pi * turns) + 0.2 * np.sin(4 * np.pi * turns)
+
+
+def rain(n: int) -> Samples:
+    """Return filtered noise that is the same each time."""
+    spectrum = np.fft.rfft(np.random.RandomState(RAIN_SEED).standard_normal(n))
+    low, high = RAIN_BAND_HZ
+    hertz = np.fft.rfftfreq(n, 1 / RATE)
+    return np.fft.irfft(spectrum / np.sqrt(1 + (low / np.maximum(hertz, 1)) ** 4 + (hertz / high) ** 4), n)
+
+
+def music(n: int) -> Samples:
+    """Return slow chords, each of which swells up while the one before dies away."""
+    step = CHORD_MS * RATE // 1000
+    swell = np.sin(np.pi * np.arange(2 * step) / (2 * step)) ** 2
+    played = np.zeros(n + 3 * step)
+    # The first chord begins before the start, so that it is there at once.
+    for index, start in enumerate(range(0, n + step, step)):
+        for semitones in CHORDS[index % len(CHORDS)]:
+            played[start : start + 2 * step] += swell * tone(semitones, 2 * CHORD_MS)
+    return played[step : step + n]
+
+
+def jingle() -> bytes:
+    """Return a little melody of plucked notes, and the silence after it."""
+    melody = np.zeros(JINGLE_MS * RATE // 1000)
+    for index, semitones in enumerate(JINGLE):
+        start = index * JINGLE_NOTE_MS * RATE // 1000
+        note = tone(semitones + 12, JINGLE_MS)[: len(melody) - start]
+        seconds = np.arange(len(note)) / RATE
+        melody[start:] += note * np.minimum(seconds / 0.01, 1) * np.exp(-3 * seconds)
+    melody[-RATE // 2 :] *= np.linspace(1, 0, RATE // 2)
+    return to_pcm(melody * JINGLE_LEVEL) + bytes(JINGLE_PAUSE_MS * BYTES_PER_MS)
+
+
+def with_bed(pcm: bytes, bed: str) -> bytes:
+    """Lay rain or music under speech, from its first to its last sample."""
+    speech = np.frombuffer(pcm, dtype="<i2").astype(np.float64)
+    under = {"rain": rain, "music": music}[bed](len(speech))
+    ramp = np.arange(len(speech)) / (BED_FADE_MS * RATE // 1000)
+    under *= np.minimum(1, np.minimum(ramp, ramp[::-1]))
+    # Pauses are exact zeros, and don't count.
+    level = rms(speech[speech != 0]) * 10 ** (-BED_DB[bed] / 20)
+    return to_pcm(speech + under * level / rms(under))
+
+
+def rms(samples: Samples) -> float:
+    """Return the effective level of samples."""
+    return float(np.sqrt(np.mean(samples**2)))
+
+
+def to_pcm(samples: Samples) -> bytes:
+    """Return samples as raw 16-bit numbers."""
+    return np.rint(samples).clip(-32_768, 32_767).astype("<i2").tobytes()
+
+
 def speak(script: Script, folder: Path) -> tuple[bytes, list[TimedLine]]:
     """Say the whole script; return the samples and the timeline."""
-    pcm = bytearray()
+    opening = jingle() if script.jingle else b""
+    pcm = bytearray(opening)
     times: list[TimedLine] = []
     previous: Line | None = None
     for index, line in enumerate(script.lines):
@@ -103,6 +185,8 @@ def speak(script: Script, folder: Path) -> tuple[bytes, list[TimedLine]]:
         times.append(TimedLine(start_ms, end_ms, line.text, script.speakers[line.speaker]))
         previous = line
     pcm += bytes(EDGE_MS * BYTES_PER_MS)
+    if script.bed:
+        pcm[len(opening) :] = with_bed(bytes(pcm[len(opening) :]), script.bed)
     return bytes(pcm), times
 
 
