@@ -7,7 +7,7 @@ HOME_DIR ?= data
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-browser browser-there lint ui bench clean
+.PHONY: help run test test-browser test-sample browser-there lint ui bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -20,6 +20,9 @@ test: $(VENV)/.installed-test  ## run the tests
 
 test-browser: browser-there $(VENV)/.installed-browser  ## try the UI's pages in headless Chromium, Debian's package
 	@$(BIN)/python -m pytest --numprocesses=0 librarian_pipeline_tests/browser
+
+test-sample: $(VENV)/.installed-test  ## derive the whole sample archive anew, and hold the README against it: some minutes
+	@$(BIN)/python -m pytest --numprocesses=0 librarian_pipeline_tests/whole_sample
 
 browser-there:
 	@command -v chromium >/dev/null || { echo "chromium is missing: apt-get install --no-install-recommends chromium" >&2; exit 1; }

@@ -12,6 +12,7 @@ from librarian_pipeline.accept_command import accept_measured
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.evaluation.baseline import read_baseline
 from librarian_pipeline.lineage.planning import Scope
+from librarian_pipeline.retrieval.modes import MODES
 from librarian_pipeline.run_command import run_archive
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.derivation.conftest import update
@@ -51,7 +52,7 @@ def test_accepting_writes_the_measurement_and_says_what_to_do_with_it(
 ) -> None:
     assert librarian(monkeypatch, "eval", "--accept", "--home", str(workspace.home)) == 0
     said = capsys.readouterr().out
-    assert "accepted: 10 queries in 4 modes; the default mode is hybrid" in said
+    assert f"accepted: 10 queries in {len(MODES)} modes; the default mode is hybrid_cc" in said
     assert "review it like any other change" in said
     found = read_baseline(workspace.archive.baseline_path)
     assert found is not None

@@ -49,7 +49,8 @@ def detectable(queries: Sequence[JudgedQuery], rankings: Mapping[str, Ranking], 
 def _detectable_rows(queries: Sequence[JudgedQuery], rankings: Mapping[str, Ranking], mode: str) -> list[dict[str, Any]]:
     values = {name: per_query(queries, ranking) for name, ranking in rankings.items()}
     differences = {name: _differences(values[mode][PRIMARY], values[name][PRIMARY]) for name in rankings if name != mode}
-    spreads = {name: float(np.std(found, ddof=1)) for name, found in differences.items() if len(found) > 1 and found.any()}
+    # Without a spread, as where all differ alike, no chance is to be told from an effect.
+    spreads = {name: sd for name, found in differences.items() if len(found) > 1 and (sd := float(np.std(found, ddof=1)))}
     if not spreads:
         return []
     like_mode = min(spreads, key=lambda name: spreads[name])

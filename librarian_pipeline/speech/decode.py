@@ -129,7 +129,7 @@ class _Decoder:
             stream = choose_stream(container, self._path)
             header = mp3_header(self._file) if container.format.name == "mp3" else None
             stated = self._account.add(container, stream, structure, covers_whole_file(header, self._file))
-            if stream is None:
+            if stream is None or stream.codec_context is None:  # none: a codec that nobody knows
                 return None
             if stream.codec_context.name == "flac":
                 # Its checksums tell damage that would be decoded to noise otherwise.

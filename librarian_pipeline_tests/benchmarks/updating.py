@@ -28,7 +28,7 @@ NAME = "updating"
 SIZES, QUICK_SIZES = (55, 2_000), (6,)
 MINUTES = 3
 OF_THE_EPISODE = ("notes", "transcripts", "chunks", "embeddings")
-OF_THE_ARCHIVE = ("episodes", "bm25_raw_index", "bm25_stem_index", "vector_index", "eval_scores")
+OF_THE_ARCHIVE = ("episodes", "bm25_raw_index", "bm25_stem_index", "vector_index", "eval_scores", "published_index")
 
 COMMAND = [sys.executable, "-c", "from librarian_pipeline.cli import main; main()", "run", "--home"]
 FOOTERS = """

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from librarian_pipeline.checks import GATES
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.defs.instance import COMMAND_TAG, open_instance, trigger_of
 from librarian_pipeline.defs.resources import ArchiveResource
@@ -44,7 +45,8 @@ def instance(home: Path) -> Iterator[dg.DagsterInstance]:
 
 def materialize(home: Path, instance: dg.DagsterInstance, *assets: str, **tags: str) -> dg.ExecuteInProcessResult:
     job = definitions_for(home).resolve_implicit_global_asset_job_def()
-    return job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey(asset) for asset in assets], tags=tags)
+    selection = [dg.AssetKey(asset) for asset in assets]
+    return job.execute_in_process(instance=instance, asset_selection=selection, tags=tags, raise_on_error=False)
 
 
 def checks(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
@@ -64,21 +66,14 @@ def triggers(home: Path) -> list[str]:
 
 def test_a_good_gold_set_passes_every_check(home: Path, instance: dg.DagsterInstance) -> None:
     found = checks(materialize(home, instance, "gold_set", "eval_scores"))
-    assert {name: check.passed for name, check in found.items()} == {
-        "no_duplicate_queries": True,
-        "splits_by_episode": True,
-        "gold_labels_resolve": True,
-        "paraphrases_avoid_words": True,
-        "unanswerable_unmatched": True,
-        "figures_reproduce": True,
-    }
+    of_the_gold_set = {"no_duplicate_queries", "splits_by_episode", "gold_labels_resolve", "paraphrases_avoid_words"}
+    assert {*of_the_gold_set, "unanswerable_unmatched", "figures_reproduce", *GATES} == set(found)
+    assert [name for name, check in found.items() if not check.passed] == []
 
 
 def test_offenders_are_counted_and_shown_and_block_nothing(home: Path, instance: dg.DagsterInstance) -> None:
-    span = {"episode": "one", "layer": "transcript", "start": "59:00", "end": "59:10"}
     append_queries(
         home,
-        {"id": "lost", "query": "where is it?", "relevant": [span]},
         {"id": "twice", "query": "Who counted the GRAIN?"},
         {"id": "leak", "query": "whose bags?", "split": "test"},
         {"id": "wordy", "query": SENTENCES[0]},
@@ -89,7 +84,6 @@ def test_offenders_are_counted_and_shown_and_block_nothing(home: Path, instance:
     found = checks(result)
     error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
     expected = {
-        "gold_labels_resolve": ("eval_scores", error, "lost"),
         "no_duplicate_queries": ("gold_set", error, "twice"),
         "splits_by_episode": ("gold_set", warning, "leak"),
         "paraphrases_avoid_words": ("eval_scores", warning, "wordy"),
@@ -168,6 +162,7 @@ def tick(home: Path, instance: dg.DagsterInstance, cursor: str | None) -> dg.Sen
 
 
 def test_each_publication_is_followed_by_one_measurement(home: Path, instance: dg.DagsterInstance) -> None:
+    shutil.rmtree(home / "published")
     assert not tick(home, instance, None).run_requests
     (home / "published").mkdir()
     (home / "published" / "CURRENT").write_text("aaaa\n")

@@ -42,9 +42,10 @@ def test_the_rest_of_the_graph_materializes(ui: tuple[Ui, Path]) -> None:
     assert ui[0].workspace.warehouse.read("eval_scores").num_rows > 0
 
 
-def test_the_sensor_is_running(ui: tuple[Ui, Path]) -> None:
-    [sensor] = ui[0].ask(SENSORS)["sensorsOrError"]["results"]
-    assert (sensor["name"], sensor["sensorState"]["status"]) == ("episodes", "RUNNING")
+def test_the_sensors_are_running(ui: tuple[Ui, Path]) -> None:
+    sensors = ui[0].ask(SENSORS)["sensorsOrError"]["results"]
+    states = {sensor["name"]: sensor["sensorState"]["status"] for sensor in sensors}
+    assert states == {"episodes": "RUNNING", "reeval_after_publication": "RUNNING"}
 
 
 def test_the_log_holds_no_warning_of_ours(ui: tuple[Ui, Path]) -> None:

@@ -27,11 +27,16 @@ from librarian_pipeline_tests.silent import Silent
 EVAL = Item("eval_scores")
 
 
+def measured_by(workspace: Workspace) -> list[Item]:
+    """What an update derives, publication aside."""
+    return [item for item in update(workspace).derived if item != Item("published_index")]
+
+
 @pytest.fixture
 def accepted(workspace: Workspace) -> Workspace:
     """The archive with its measurement accepted, and judged by that."""
     accept_measured(workspace, release=False)
-    assert update(workspace).derived == [EVAL]
+    assert measured_by(workspace) == [EVAL]
     return workspace
 
 
@@ -75,14 +80,14 @@ def test_thresholds_and_intervals_are_looked_at_anew_without_a_search(
 ) -> None:
     before = workspace.warehouse.read("rankings")
     changed = set_to(workspace, toml)
-    assert update(changed).derived == [EVAL]
+    assert measured_by(changed) == [EVAL]
     assert searches == []
     assert changed.warehouse.read("rankings").equals(before)
 
 
 def test_accepting_costs_no_search(workspace: Workspace, searches: list[str]) -> None:
     accept_measured(workspace, release=True)
-    assert update(workspace).derived == [EVAL]
+    assert measured_by(workspace) == [EVAL]
     assert searches == []
     assert gates(workspace)["primary_metric"]["message"].endswith("p = 1.000)")
 
@@ -106,7 +111,7 @@ def test_a_measurement_that_is_asked_for_though_nothing_changed_searches_again(
 ) -> None:
     derive(accepted, EVAL, Silent())
     assert searches
-    assert "the baseline and the measurement before came out again" in gates(accepted)["reproducibility"]["message"]
+    assert gates(accepted)["reproducibility"]["message"] == "the ranks of the baseline came out again"
 
 
 # nothing changed
@@ -158,10 +163,10 @@ def test_a_readme_is_held_against_the_figures_and_looked_at_again_when_it_change
     assert "can't be read" in gates(changed)["readme_table"]["message"]
     readme = changed.home / "README.md"
     readme.write_text(stored_score_table(changed.warehouse).to_markdown())
-    assert update(changed).derived == [EVAL]
+    assert measured_by(changed) == [EVAL]
     assert failed(changed) == set()
     readme.write_text(readme.read_text().replace("| hybrid | ", "| hybrid | 9"))
-    assert update(changed).derived == [EVAL]
+    assert measured_by(changed) == [EVAL]
     assert failed(changed) == {"readme_table"}
 
 
@@ -213,7 +218,7 @@ SABOTAGES = {
     shuffled_vectors: ({"other_metrics"}, "dense MRR@10"),
     dropped_passages: ({"labels"}, "no longer resolve"),
     truncated_index: ({"other_metrics"}, "bm25_raw"),
-    fusion_upside_down: ({"reproducibility", "primary_metric", "backstop", "fusion"}, "gave other ranks"),
+    fusion_upside_down: ({"reproducibility", "other_metrics", "fusion"}, "gave other ranks"),
 }
 
 

@@ -137,7 +137,7 @@ class Editing(RuleBasedStateMachine):
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     use_stand_in_transcriber(monkeypatch)
-    monkeypatch.setattr(atomic, "_flush_to_disk", lambda path: None)  # the power doesn't fail in this test
+    monkeypatch.setattr(atomic, "flush_to_disk", lambda path: None)  # the power doesn't fail in this test
 
 
 @pytest.mark.usefixtures("quick")

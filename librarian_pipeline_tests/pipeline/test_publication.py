@@ -13,6 +13,7 @@ import pytest
 from librarian_pipeline import workspace as workspace_module
 from librarian_pipeline.checks.transcript import TIMES
 from librarian_pipeline.cli import main
+from librarian_pipeline.evaluation.measure import stored_gates
 from librarian_pipeline.lineage.outdated import State, verdicts
 from librarian_pipeline.lineage.planning import Scope
 from librarian_pipeline.run_command import run_archive
@@ -104,7 +105,7 @@ def test_the_row_of_the_asset_names_the_snapshot_and_tells_what_is_in_it(home: P
         "n_passages": sum(workspace.warehouse.read("chunks", episode).num_rows for episode in ("one", "two")),
         "n_segments": 12,
         "n_queries": 2,
-        "default_mode": "hybrid",
+        "default_mode": "hybrid_cc",
         "embedding_model": "char-ngram",
     }
 
@@ -173,8 +174,10 @@ def test_a_flipped_bit_in_the_warehouse_is_not_published(home: Path) -> None:
     with (home / "librarian.toml").open("a") as settings:  # measures anew, and reads no transcript
         settings.write("\n[fusion]\nc = 59\n")
     flip_a_bit_that_counts(Workspace.open(home).warehouse, "transcripts", "two")
-    update = bring(home)
-    assert "transcripts/two.parquet" in update.errors[PUBLISHED]
+    bring(home)
+    [gate] = [row for row in stored_gates(Workspace.open(home).warehouse) if row["gate"] == "stored_files"]
+    assert not gate["passed"]
+    assert "transcripts/two.parquet" in gate["message"]
     assert served(home) == before
 
 

@@ -153,7 +153,9 @@ def test_another_stemmer_derives_only_its_index_and_the_scores_and_publishes_the
 
 
 def test_another_embedding_model_is_one_line_and_leaves_transcripts_alone(sample_copy: Workspace) -> None:
-    (sample_copy.home / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n')
+    (sample_copy.home / "librarian.toml").write_text(
+        '[embeddings]\nmodel = "char-ngram"\n[retrieval]\ndefault_mode = "bm25_raw"\n'
+    )
     result = run_librarian("run", "--home", str(sample_copy.home))
     assert result.returncode == 0, result.stderr
     derived = "embeddings 10, episodes 1, vector_index 1, eval_scores 1, published_index 1"

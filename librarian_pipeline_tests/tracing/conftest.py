@@ -17,7 +17,7 @@ from librarian_pipeline.lineage.planning import Planner, Scope
 from librarian_pipeline.speech.transcript_cache import Heard
 from librarian_pipeline.storage.schemas import SPEECH_SPANS, TRANSCRIPTS
 from librarian_pipeline.workspace import Workspace
-from librarian_pipeline_tests.conftest import SAMPLE, copy_sources
+from librarian_pipeline_tests.conftest import GOLD_SET, SAMPLE, copy_sources
 
 SETTINGS = '[embeddings]\nmodel = "char-ngram"\n[checks]\nfail_hallucination_share = 1.0\n'
 HEARD, TAGGED = "ep03", "tagged"
@@ -83,6 +83,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """The archive, up to date. For tests that only read."""
     home = copy_sources(tmp_path_factory.mktemp("traced") / "archive", only=(HEARD, "ep06", "ep07", "ep10"))
+    shutil.copy2(SAMPLE / "gold" / GOLD_SET, home / "gold")  # asks for other episodes as well
     tagged = home / "audio" / f"{TAGGED}.opus"
     shutil.copy(SAMPLE / "audio" / "ep03.opus", tagged)
     tags = mutagen.File(tagged)

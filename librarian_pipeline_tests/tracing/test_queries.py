@@ -70,7 +70,7 @@ def test_the_passages_of_every_span_are_those_that_count_as_hits(archive: Worksp
     episodes = list(archive.archive.discover().episodes)
     passages = passages_of(archive.warehouse.read_all("chunks", episodes, CHUNKS))
     judged = judge(archive.warehouse.read("gold_set"), passages)
-    assert len(judged) == 90
+    assert len(judged) > 90
     for query in judged:
         spans = query_of(traces[query.query_id]).spans
         hits = [frozenset(passage.chunk_id for passage in span.passages) for span in spans]

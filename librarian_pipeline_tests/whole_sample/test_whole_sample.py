@@ -1,0 +1,33 @@
+"""The whole sample archive, from nothing: what the README shows is what a run gives. `make test-sample` takes minutes."""
+
+import re
+
+import pytest
+
+from librarian_pipeline_tests.conftest import REPOSITORY, RunResult, copy_sources, run_librarian
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    home = copy_sources(tmp_path_factory.mktemp("whole") / "data")
+    return run_librarian("run", "--home", str(home), timeout=1_200)
+
+
+def table_in(text: str) -> list[str]:
+    """The caption of a score table, and its rows."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    start = next(number for number, line in enumerate(lines) if " passages of " in line)
+    return lines[start : lines.index("", start + 2)]
+
+
+def test_a_run_from_nothing_ends_well_and_publishes(result: RunResult) -> None:
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"^published: [0-9a-f]{16}$", result.stdout, re.MULTILINE)
+
+
+def test_the_score_table_of_the_readme_is_that_of_the_run(result: RunResult) -> None:
+    shown = re.search(r"^\$ make run\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    assert table_in(shown[1]) == table_in(result.stdout)
