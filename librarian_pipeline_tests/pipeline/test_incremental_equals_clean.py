@@ -32,7 +32,7 @@ from librarian_pipeline_tests.pipeline.updating import bring, content
 from librarian_pipeline_tests.silent import Silent
 
 SEQUENCES = 200
-EDITS = 6
+EDITS = 5
 DAMAGED = b"\xff\xfe\x00 no longer what it was"
 EPISODES = st.sampled_from(["heard", "one", "two", "new"])
 SOURCES = ("audio", "notes", "transcripts", "gold")

@@ -9,7 +9,7 @@ from pathlib import Path
 from librarian_pipeline_tests.pipeline.small_archive import SENTENCES, add_notes, add_published, small_archive
 from librarian_pipeline_tests.pipeline.updating import bring, content
 
-KILLS = 60
+KILLS = 50
 SEED = 20_261
 
 
