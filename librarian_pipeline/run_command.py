@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from librarian_pipeline.checks import Severity
 from librarian_pipeline.console import print_lines, print_score_table, showing_progress
 from librarian_pipeline.errors import UsageError
+from librarian_pipeline.evaluation.gates import NOTHING_ACCEPTED
 from librarian_pipeline.evaluation.gold_health import gold_health
 from librarian_pipeline.evaluation.hygiene import LABELS, HygieneCheck
 from librarian_pipeline.evaluation.measure import stored_gates, stored_score_table
@@ -141,7 +142,9 @@ def _conclude(workspace: Workspace, outcome: "Update | None") -> int:
     print_lines([f"deferred: {episode}: {line}" for episode, line in deferred.items()], to_stderr=True)
     print_lines([f"warning: {line}" for severity, line in findings if severity == Severity.WARN], to_stderr=True)
     print_lines((f"warning: gold set: {check.line}" for check in gold if check.severity is Severity.WARN), to_stderr=True)
-    print_lines([f"warning: {line}" for line in warning_lines(gates)], to_stderr=True)
+    for line in warning_lines(gates):
+        # That nobody has accepted anything yet is where everybody begins.
+        print_lines([f"note: {line}" if line == NOTHING_ACCEPTED else f"warning: {line}"], to_stderr=True)
     print_lines(broken, to_stderr=True)
     return 1 if broken or not _tell_publication(workspace) else 0
 

@@ -141,10 +141,17 @@ def duplicate_queries(queries: Mapping[str, Mapping[str, Any]]) -> HygieneCheck:
 
 
 def shared_episodes(gold: pa.Table) -> HygieneCheck:
-    """What is tuned on dev has seen the passages of such an episode that test measures on."""
+    """What is tuned on dev has seen the passages of such an episode that test measures on.
+
+    A query that several episodes answer belongs to none of them, and is left out: it has to be in one of the splits.
+    """
     judged: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for row in gold.to_pylist():
-        if row["episode_id"] is not None:
+    rows = gold.to_pylist()
+    episodes_of: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        episodes_of[row["query_id"]].add(row["episode_id"])
+    for row in rows:
+        if row["episode_id"] is not None and len(episodes_of[row["query_id"]]) == 1:
             judged[row["episode_id"]][row["split"]].add(row["query_id"])
     offenders = []
     for episode, splits in sorted(judged.items()):

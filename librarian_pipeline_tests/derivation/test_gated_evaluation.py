@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from librarian_pipeline.derivation.derive import derive
 from librarian_pipeline.evaluation.measure import stored_gates, stored_score_table
 from librarian_pipeline.lineage.graph import Item
 from librarian_pipeline.lineage.outdated import State, verdict_of
+from librarian_pipeline.lineage.planning import Scope
 from librarian_pipeline.retrieval import modes
+from librarian_pipeline.run_command import run_archive
 from librarian_pipeline.settings import CheckSettings
 from librarian_pipeline.storage import atomic
 from librarian_pipeline.storage.provenance import PARQUET_KEY
@@ -198,8 +201,10 @@ def shuffled_vectors(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def dropped_passages(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tenth."""
+    passage = count()
     for episode in workspace.archive.discover().episodes:
-        rewrite(workspace, "chunks", episode, lambda table: table.filter([n % 3 != 1 for n in range(table.num_rows)]))
+        rewrite(workspace, "chunks", episode, lambda table: table.filter([next(passage) % 10 != 1 for _ in table[0]]))
 
 
 def truncated_index(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,6 +232,8 @@ def test_sabotage_fails_a_gate_with_the_right_words(
     sabotage: Callable[[Workspace, pytest.MonkeyPatch], None], accepted: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = accepted.archive.baseline_path.read_bytes()
+    published = files_below(accepted.archive.published_dir)
+    assert published
     expected, said = SABOTAGES[sabotage]
     sabotage(accepted, monkeypatch)
     now = Workspace.open(accepted.home)
@@ -237,6 +244,12 @@ def test_sabotage_fails_a_gate_with_the_right_words(
     assert gates(now)[first]["details"]
     assert now.observe().blocks[EVAL]
     assert accepted.archive.baseline_path.read_bytes() == before
+    assert run_archive(now, Scope()) == 1
+    assert files_below(accepted.archive.published_dir) == published
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock")}
 
 
 def test_other_settings_that_find_the_same_queries_pass(accepted: Workspace) -> None:

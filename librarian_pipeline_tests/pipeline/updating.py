@@ -10,10 +10,10 @@ from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.silent import Silent
 
 
-def bring(home: Path) -> Update:
+def bring(home: Path, scope: Scope | None = None) -> Update:
     workspace = Workspace.open(home)
     workspace.tidy(prune=True)
-    return bring_up_to_date(workspace, Planner(Scope()), Silent(), in_this_process(workspace, Silent()))
+    return bring_up_to_date(workspace, Planner(scope or Scope()), Silent(), in_this_process(workspace, Silent()))
 
 
 def content(home: Path) -> dict[str, tuple[str, str]]:
