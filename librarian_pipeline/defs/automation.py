@@ -122,6 +122,8 @@ def _publication_sensor(settings: DagsterSettings) -> dg.SensorDefinition:
             return dg.SensorResult(skip_reason="nothing else has been published", cursor=context.cursor)
         if workspace.warehouse.committed("eval_scores") is None:
             return dg.SensorResult(skip_reason="nothing has been measured yet", cursor=context.cursor)
+        if runs_at_work(context.instance):
+            return dg.SensorResult(skip_reason="runs are at work: what they change is measured then", cursor=context.cursor)
         tags = {TRIGGER_TAG: "publication", SNAPSHOT_TAG: published}
         request = dg.RunRequest(asset_selection=[dg.AssetKey("eval_scores")], tags=tags)
         return dg.SensorResult(run_requests=[request], cursor=published)
