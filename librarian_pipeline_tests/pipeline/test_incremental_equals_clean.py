@@ -117,7 +117,8 @@ class Editing(RuleBasedStateMachine):
     @rule(data=st.data())
     def derive_one_by_hand(self, data: st.DataObject) -> None:
         workspace = Workspace.open(self.home)
-        item = data.draw(st.sampled_from(sorted(workspace.observe().recipes)))
+        items = [item for item in workspace.observe().recipes if item.asset not in UNPUBLISHED.without]
+        item = data.draw(st.sampled_from(sorted(items)))
         with suppress(LibrarianError):  # a file that can't be read, or nothing to derive it from
             derive(workspace, item, Silent())
 
@@ -154,7 +155,6 @@ def test_incremental_equals_clean(tmp_path: Path) -> None:
             max_examples=SEQUENCES,
             stateful_step_count=EDITS,
             deadline=None,
-            derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),
     )
