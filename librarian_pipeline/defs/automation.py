@@ -19,7 +19,6 @@ from librarian_pipeline.defs.running import close_dead_runs, close_idle_runs, ru
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.settings import DagsterSettings
 from librarian_pipeline.storage.duckdb_mirror import MirrorBusyError, is_current, refresh
-from librarian_pipeline.storage.pointer import published_snapshot
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.workspace import Workspace
 
@@ -117,7 +116,7 @@ def _publication_sensor(settings: DagsterSettings) -> dg.SensorDefinition:
     )
     def reeval_after_publication(context: dg.SensorEvaluationContext, archive: ArchiveResource) -> dg.SensorResult:
         workspace = archive.open()
-        published = published_snapshot(workspace.archive.published_dir)
+        published = workspace.snapshots.served_id()
         if published is None or published == context.cursor:
             return dg.SensorResult(skip_reason="nothing else has been published", cursor=context.cursor)
         if workspace.warehouse.committed("eval_scores") is None:

@@ -6,9 +6,16 @@ from typing import Any
 
 import dagster as dg
 
-from librarian_pipeline.checks import BLOCKING_CHECKS, Outcome, Severity
+from librarian_pipeline.checks import BLOCKING_CHECKS, Outcome
 from librarian_pipeline.defs.instance import COMMAND_TAG, FULL_TAG, ONLY_IF_DUE, trigger_of
-from librarian_pipeline.defs.metadata import column_lineage, record_metadata, rows_as_markdown, shown, table_schema
+from librarian_pipeline.defs.metadata import (
+    SEVERITIES,
+    column_lineage,
+    record_metadata,
+    rows_as_markdown,
+    shown,
+    table_schema,
+)
 from librarian_pipeline.defs.partitions import episodes_partitions
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.derivation.derive import BODIES, Derived, derive
@@ -101,11 +108,10 @@ def _check_results(context: dg.AssetExecutionContext, item: Item, outcomes: Sequ
 
 
 def _check_result(outcome: Outcome, item: Item) -> dg.AssetCheckResult:
-    severity = {Severity.WARN: dg.AssetCheckSeverity.WARN, Severity.ERROR: dg.AssetCheckSeverity.ERROR}[outcome.severity]
     return dg.AssetCheckResult(
         check_name=outcome.check,
         passed=outcome.passed,
-        severity=severity,
+        severity=SEVERITIES[outcome.severity],
         description=f"{item}: {outcome.message}",
         metadata={"value": outcome.value, **_details(outcome)},
     )

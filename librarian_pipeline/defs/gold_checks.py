@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from librarian_pipeline.checks import Severity
-from librarian_pipeline.defs.metadata import rows_as_markdown
+from librarian_pipeline.defs.metadata import SEVERITIES, rows_as_markdown
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.evaluation.gold_health import gold_health
 from librarian_pipeline.evaluation.hygiene import HYGIENE_CHECKS, OF_QUERIES_ALONE, HygieneCheck
@@ -54,7 +53,7 @@ def _result(check: HygieneCheck, asset: dg.AssetKey) -> dg.AssetCheckResult:
         asset_key=asset,
         check_name=check.name,
         passed=check.passed,
-        severity={Severity.WARN: dg.AssetCheckSeverity.WARN, Severity.ERROR: dg.AssetCheckSeverity.ERROR}[check.severity],
+        severity=SEVERITIES[check.severity],
         description=check.message,
         metadata={"offenders": len(check.offenders), **({"first": rows_as_markdown(rows, ["offender"])} if rows else {})},
     )

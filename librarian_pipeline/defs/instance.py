@@ -37,7 +37,8 @@ def open_instance(folder: Path, settings: DagsterSettings) -> dg.DagsterInstance
         instance = dg.DagsterInstance.from_config(str(folder))
         instance.get_dynamic_partitions("")  # reaches the storages, which make their tables at the first use
         instance.get_runs_count()
-        instance.schedule_storage.all_instigator_state() if instance.schedule_storage else None
+        if instance.schedule_storage:
+            instance.schedule_storage.all_instigator_state()
     return instance
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from librarian_pipeline.checks import Severity
 from librarian_pipeline.derivation.step import Markdown, Sample
 from librarian_pipeline.lineage.columns import COLUMN_SOURCES
 from librarian_pipeline.storage.provenance import Provenance
@@ -30,6 +31,9 @@ def record_metadata(record: Provenance) -> dict[str, Any]:
         "recipe_fingerprint": record.recipe_fingerprint,
         "inputs": dg.MetadataValue.json(dict(record.inputs)),
     }
+
+
+SEVERITIES = {Severity.WARN: dg.AssetCheckSeverity.WARN, Severity.ERROR: dg.AssetCheckSeverity.ERROR}
 
 
 def table_schema(schema: pa.Schema) -> dg.TableSchema:

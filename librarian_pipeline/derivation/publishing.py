@@ -12,8 +12,6 @@ from librarian_pipeline.storage.provenance import Provenance
 from librarian_pipeline.storage.schemas import PUBLISHED_INDEX
 from librarian_pipeline.storage.snapshot import Snapshot
 
-OF_THE_ARCHIVE = ("episodes", "bm25_raw_index", "bm25_stem_index", "vector_index", "gold_set", "eval_scores")
-
 
 def published_index(step: Step) -> Output:
     """The snapshot that search and servers read: built once the gates are passed, then swapped in in one step."""
@@ -54,7 +52,8 @@ def _require_passed(step: Step) -> None:
 def _candidate(step: Step) -> list[Provenance]:
     """The records of all that the snapshot is to hold."""
     stored = step.world.stored
-    found = [stored[item] for item in map(Item, OF_THE_ARCHIVE) if item in stored]
+    of_the_archive = (Item(name) for name in NODES[step.item.asset].upstream if not NODES[name].per_episode)
+    found = [stored[item] for item in of_the_archive if item in stored]
     for episode in indexed_episodes(step.warehouse):
         chunks, transcript = Item("chunks", episode), Item("transcripts", episode)
         if chunks in stored:

@@ -18,7 +18,6 @@ from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.indexing import index_model
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.speech.weights import resolve_whisper
-from librarian_pipeline.storage.pointer import published_snapshot
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.workspace import Workspace
 
@@ -89,7 +88,7 @@ def gather(workspace: Workspace, now: datetime | None = None) -> Contents:
         left_out=[problem.line for problem in discovery.problems],
         models=_models(workspace),
         outputs=_outputs(warehouse),
-        snapshot=published_snapshot(workspace.archive.published_dir),
+        snapshot=workspace.snapshots.served_id(),
         out_of_date=[(str(item), verdict) for item, verdict in found.items() if verdict.state is not State.FRESH],
     )
 

@@ -165,12 +165,12 @@ def test_each_publication_is_followed_by_one_measurement(home: Path, instance: d
     shutil.rmtree(home / "published")
     assert not tick(home, instance, None).run_requests
     (home / "published").mkdir()
-    (home / "published" / "CURRENT").write_text("aaaa\n")
+    (home / "published" / "CURRENT").write_text(f"{'a' * 16}\n")
     first = tick(home, instance, None)
     [request] = first.run_requests or []
     assert [key.to_user_string() for key in request.asset_selection or ()] == ["eval_scores"]
     materialize(home, instance, "eval_scores", **request.tags)
     assert triggers(home)[-1] == "publication"
     assert not tick(home, instance, first.cursor).run_requests
-    (home / "published" / "CURRENT").write_text("bbbb\n")
+    (home / "published" / "CURRENT").write_text(f"{'b' * 16}\n")
     assert tick(home, instance, first.cursor).run_requests
