@@ -8,7 +8,8 @@ from librarian_pipeline.console import print_gates, print_grid, print_json, prin
 from librarian_pipeline.evaluation.gold_health import gold_health
 from librarian_pipeline.evaluation.hygiene import LABELS
 from librarian_pipeline.evaluation.measure import export_stored, stored_gates, stored_score_table
-from librarian_pipeline.evaluation.score_table import Dimension, detectable_lines, jump_in_grid, sliced_grid
+from librarian_pipeline.evaluation.metrics import Dimension
+from librarian_pipeline.evaluation.score_table import detectable_lines, jump_in_grid, sliced_grid
 from librarian_pipeline.lineage.outdated import verdicts
 from librarian_pipeline.storage.schemas import DETECTABLE
 from librarian_pipeline.workspace import Workspace
