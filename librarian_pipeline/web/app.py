@@ -1,6 +1,7 @@
 """The pages behind their addresses. Only reading, only for this machine, and nothing of any other host."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache, partial
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -101,8 +102,14 @@ class _Site:
                 return _message(
                     _frame(edition), Asked(asked.query), HTTPStatus.BAD_REQUEST, "That can't be searched", str(error)
                 )
+            has_audio = cache(partial(self._has_audio, edition))
             shown = [
-                self._shown(edition, hit.passage, hit.citation, asked, rank=hit.hit.rank, length=EXCERPT_CHARACTERS)
+                _shown(
+                    *(edition, hit.passage, hit.citation, asked),
+                    has_audio=has_audio(hit.passage.episode_id),
+                    rank=hit.hit.rank,
+                    length=EXCERPT_CHARACTERS,
+                )
                 for hit in hits
             ]
             return HTMLResponse(pages.search_page(_frame(edition), asked, shown))
@@ -116,8 +123,13 @@ class _Site:
             passage = edition.searcher.passages.get(chunk_id)
             if passage is None:
                 return _not_there(_frame(edition), "There is no such passage in the published index")
+            has_audio = self._has_audio(edition, passage.episode_id)
             shown = [
-                self._shown(edition, one, _citation(edition, one, asked), asked, is_matched=one.chunk_id == chunk_id)
+                _shown(
+                    *(edition, one, _citation(edition, one, asked), asked),
+                    has_audio=has_audio,
+                    is_matched=one.chunk_id == chunk_id,
+                )
                 for one in _around(edition.passages_of(passage.episode_id), passage)
             ]
             return HTMLResponse(pages.passage_page(_frame(edition), asked, shown))
@@ -141,11 +153,11 @@ class _Site:
             if chosen is None or not 1 <= chosen <= n_pages:
                 return _not_there(_frame(edition), f"This episode has the pages 1 to {n_pages}")
             first = (chosen - 1) * PASSAGES_A_PAGE
+            has_audio = self._has_audio(edition, episode_id)
             shown = [
-                self._shown(edition, one, cite(one, one.start_ms), Asked())
+                _shown(edition, one, cite(one, one.start_ms), Asked(), has_audio=has_audio)
                 for one in passages[first : first + PASSAGES_A_PAGE]
             ]
-            has_audio = self._has_audio(edition, episode_id)
             return HTMLResponse(pages.episode_page(_frame(edition), row, shown, has_audio, chosen, n_pages))
 
         return self._library.carry_out(read)
@@ -162,21 +174,23 @@ class _Site:
     def _has_audio(self, edition: Edition, episode_id: str) -> bool:
         return episode_id in edition.episodes and audio_of(self._archive, episode_id) is not None
 
-    def _shown(
-        self,
-        edition: Edition,
-        passage: Passage,
-        citation: Citation,
-        asked: Asked,
-        *,
-        rank: int | None = None,
-        is_matched: bool = False,
-        length: int | None = None,
-    ) -> Shown:
-        whole = marked(passage, asked.query, edition.searcher) if asked.query else MarkedText(passage.text)
-        title = edition.episodes.get(passage.episode_id, {}).get("title")
-        text = whole if length is None else excerpt(whole, length)
-        return Shown(passage, citation, text, title, self._has_audio(edition, passage.episode_id), rank, is_matched)
+
+def _shown(
+    edition: Edition,
+    passage: Passage,
+    citation: Citation,
+    asked: Asked,
+    *,
+    has_audio: bool,
+    rank: int | None = None,
+    is_matched: bool = False,
+    length: int | None = None,
+) -> Shown:
+    """With its whole text, or at most `length` characters of it."""
+    whole = marked(passage, asked.query, edition.searcher) if asked.query else MarkedText(passage.text)
+    title = edition.episodes.get(passage.episode_id, {}).get("title")
+    text = whole if length is None else excerpt(whole, length)
+    return Shown(passage, citation, text, title, has_audio, rank, is_matched)
 
 
 def _asked(request: Request) -> Asked:
