@@ -69,7 +69,7 @@ def excerpt(whole: MarkedText, length: int) -> MarkedText:
     start = _best_start(whole, length)
     end = min(len(whole.text), start + length)
     start, end = _between_words(whole.text, start, end)
-    before, after = (CUT if start > 0 else ""), (CUT if end < len(whole.text) else "")
+    before, after = (f"{CUT} " if start > 0 else ""), (f" {CUT}" if end < len(whole.text) else "")
     shift = len(before) - start
     kept = tuple(
         replace(mark, start=mark.start + shift, end=mark.end + shift)
