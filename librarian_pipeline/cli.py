@@ -1,20 +1,16 @@
-"""The `librarian` command. Heavy libraries are imported by the commands that need them."""
+"""The `librarian` command: each with its options here, and what it does in a module that it imports when it is called."""
 
-import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from librarian_pipeline.errors import LibrarianError, UsageError
 
 if TYPE_CHECKING:
-    from librarian_pipeline.archive.feeds.importing import Plan
     from librarian_pipeline.workspace import Workspace
 
 app = typer.Typer(
@@ -37,9 +33,7 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug)]
 
 DEFAULT_HOME = Path("data")
-SEARCH_TEXT_CHARACTERS = 300
 INTERRUPTED = 130
-WORKSPACE_FILE = Path(__file__).parent.parent / "workspace.yaml"
 
 
 def main() -> None:
@@ -100,92 +94,23 @@ def import_feed(
     debug: Debug = False,
 ) -> None:
     """Bring the new episodes of a podcast feed into the archive."""
-    from librarian_pipeline.archive.feeds.importing import plan_import, read_feed
+    from librarian_pipeline.import_command import import_episodes, print_plan
 
     workspace = _open(home)
-    source, parsed = read_feed(feed, workspace.settings.feeds)
     if dry_run:
-        _print_plan(plan_import(source, parsed, workspace.archive, workspace.settings.feeds, limit), as_json)
+        print_plan(workspace, feed, limit, as_json=as_json)
         return
-    with _import_lock(workspace):
-        plan = plan_import(source, parsed, workspace.archive, workspace.settings.feeds, limit)
-        code = _import_planned(workspace, plan, as_json)
-    raise typer.Exit(code)
-
-
-@contextmanager
-def _import_lock(workspace: "Workspace") -> Iterator[None]:
-    from filelock import FileLock, Timeout
-
-    folder = workspace.warehouse.root
-    lock = FileLock(folder / ".import.lock")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(blocking=False)
-    except Timeout as error:
-        raise UsageError("another import is at work on this archive", "wait until it has ended") from error
-    except OSError as error:
-        raise UsageError(f"{folder} can't be written ({error.strerror})", "name another archive with --home DIR") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _import_planned(workspace: "Workspace", plan: "Plan", as_json: bool) -> int:
-    from dataclasses import asdict
-
-    from librarian_pipeline.archive.feeds.importing import STAGE, Importer
-    from librarian_pipeline.console import print_lines, showing_progress
-
-    with showing_progress({STAGE: plan.planned_mb}) as progress:
-        report = Importer(plan, workspace.archive, progress).bring()
-    if as_json:
-        _print_json(asdict(report))
-    else:
-        print_lines(f"note: {line}" for line in report.remarks)
-        print_lines([report.summary])
-    failures = [f"failed: {episode}: {'; '.join(lines)}" for episode, lines in report.failed.items()]
-    print_lines(failures, to_stderr=True)
-    return 1 if report.failed else 0
-
-
-def _print_plan(plan: "Plan", as_json: bool) -> None:
-    from librarian_pipeline.console import print_lines
-
-    if as_json:
-        due = [{"id": job.episode_id, "title": job.item.title, "kinds": job.kinds, "new": job.is_new} for job in plan.jobs]
-        _print_json({"due": due, "n_unchanged": plan.n_unchanged, "remarks": plan.remarks})
-        return
-    print_lines(f"{job.episode_id}: {', '.join(job.kinds)}: {job.item.title}" for job in plan.jobs)
-    print_lines(f"note: {line}" for line in plan.remarks)
-    print_lines([f"{len(plan.jobs)} would be brought ({plan.planned_mb:.1f} MB of audio), {plan.n_unchanged} unchanged"])
+    raise typer.Exit(import_episodes(workspace, feed, limit, as_json=as_json))
 
 
 @app.command()
 def status(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = False) -> None:
     """What is out of date, and why."""
-    from librarian_pipeline.console import print_lines
-    from librarian_pipeline.lineage.outdated import State, Verdict, verdicts
+    from librarian_pipeline.status_command import print_status
 
     workspace = _open(home)
     _known_episodes(workspace, None)
-    found = verdicts(workspace.observe())
-    if as_json:
-        departed = [(item, Verdict(State.DEPARTED)) for item in workspace.departed(workspace.archive.discover())]
-        _print_json(
-            [
-                {"asset": item.asset, "partition": item.partition, "state": verdict.state, "reasons": verdict.reasons}
-                for item, verdict in [*found.items(), *departed]
-            ]
-        )
-        return
-    notable = {item: verdict for item, verdict in found.items() if verdict.state is not State.FRESH}
-    print_lines(f"{item}: {verdict.state}: {'; '.join(verdict.reasons)}" for item, verdict in notable.items())
-    gone = sorted({str(item.partition) for item in workspace.departed(workspace.archive.discover())})
-    print_lines(f"{episode}: its files are gone, and the next run removes what was derived from them" for episode in gone)
-    if not notable and not gone:
-        print_lines([f"all {len(found)} outputs are up to date"])
+    print_status(workspace, as_json=as_json)
 
 
 @app.command("eval")
@@ -202,57 +127,16 @@ def evaluate(
     debug: Debug = False,
 ) -> None:
     """The score table of the current index, its gates, and how near its citations are."""
-    from librarian_pipeline.checks import Severity
-    from librarian_pipeline.checks.gates import is_failure
-    from librarian_pipeline.console import print_gates, print_grid, print_lines, print_score_table
-    from librarian_pipeline.evaluation.gold_health import gold_health
-    from librarian_pipeline.evaluation.hygiene import LABELS
-    from librarian_pipeline.evaluation.measure import export_stored, stored_gates, stored_score_table
-    from librarian_pipeline.evaluation.score_table import detectable_lines, jump_in_grid, sliced_grid
-    from librarian_pipeline.lineage.outdated import verdicts
-    from librarian_pipeline.storage.schemas import DETECTABLE
+    from librarian_pipeline.accept_command import accept_measured
+    from librarian_pipeline.eval_command import print_measured
 
     workspace = _open(home)
     if release and not accept:
         raise UsageError("--release goes with --accept", "write `librarian eval --accept --release`")
     if accept:
-        from librarian_pipeline.accept_command import accept_measured
-
         accept_measured(workspace, release=release)
         return
-    table = stored_score_table(workspace.warehouse, split)
-    scores = workspace.warehouse.read("eval_scores")
-    detectable = workspace.warehouse.read_all("detectable", ["all"], DETECTABLE)
-    gates = stored_gates(workspace.warehouse)
-    if as_json:
-        caption = {"passages": table.n_passages, "episodes": table.n_episodes, "queries": table.n_queries}
-        figures = {
-            name: [row for row in rows.to_pylist() if split is None or split in row["slice"].split("/")]
-            for name, rows in (("scores", scores), ("detectable", detectable))
-        }
-        _print_json({**caption, "dense": table.dense_backend, **figures, "gates": gates})
-    else:
-        print_score_table(table)
-        if by is not None:
-            print_grid(sliced_grid(scores, by, split), numbers_from=2)
-        within = "jump-in: share of queries whose first citation is that near to the judged start, and the median distance"
-        print_grid(jump_in_grid(scores, by, split), numbers_from=2 if by else 1, caption=within)
-        print_lines(["", *told] if (told := detectable_lines(detectable, scores, split)) else [])
-        print_gates(gates)
-    if trec is not None:
-        exported = export_stored(workspace.warehouse, trec, split)
-        print_lines([f"written: {path}" for path in exported.files], to_stderr=True)
-        print_lines(
-            [f"left out: query {query_id!r}: no passage meets any of its spans" for query_id in exported.left_out],
-            to_stderr=True,
-        )
-    found = [check for check in gold_health(workspace.warehouse, workspace.settings.gold) if not check.passed]
-    # Of labels, a gate tells.
-    print_lines([f"gold set: {check.line}" for check in found if check.name != LABELS], to_stderr=True)
-    if not all(verdict.settled for verdict in verdicts(workspace.observe()).values()):
-        print_lines(["note: the archive has changed since; `librarian run` measures it anew"], to_stderr=True)
-    failed = any(check.severity is Severity.ERROR for check in found) or any(is_failure(gate) for gate in gates)
-    raise typer.Exit(1 if failed else 0)
+    raise typer.Exit(print_measured(workspace, by, split, trec, as_json=as_json))
 
 
 @app.command()
@@ -293,41 +177,9 @@ def search(
     debug: Debug = False,
 ) -> None:
     """Ranked, cited passages of the published index."""
-    from librarian_pipeline.console import print_lines
-    from librarian_pipeline.publication import difference, open_published
-    from librarian_pipeline.retrieval.citations import Citer
-    from librarian_pipeline.retrieval.indexing import load_searcher
-    from librarian_pipeline.retrieval.search_settings import searched_with
+    from librarian_pipeline.search_command import print_found
 
-    workspace = _open(home)
-    snapshot = open_published(workspace)
-    searcher = load_searcher(snapshot.tables, searched_with(workspace.settings, snapshot.manifest.search))
-    citer = Citer(snapshot.tables, searcher)
-    hits = [(hit, citer.cite(query, hit.passage)) for hit in searcher.search(query, mode, k)]
-    if note := difference(workspace, snapshot):
-        print_lines([f"note: {note}"], to_stderr=True)
-    if as_json:
-        _print_json(
-            [
-                {
-                    "rank": hit.rank,
-                    "score": hit.score,
-                    "citation": citation.text,
-                    "episode_id": citation.episode_id,
-                    "start_ms": citation.start_ms,
-                    "chunk_id": hit.passage.chunk_id,
-                    "layer": hit.passage.layer,
-                    "text": hit.passage.text,
-                    "snapshot": snapshot.id,
-                }
-                for hit, citation in hits
-            ]
-        )
-        return
-    for hit, citation in hits:
-        print_lines([f"{hit.rank}. {citation.text}", f"   {_shortened(hit.passage.text)}"])
-    if not hits:
-        print_lines([f"no passage holds any word of {query!r}"])
+    print_found(_open(home), query, mode, k, as_json=as_json)
 
 
 @app.command()
@@ -339,50 +191,12 @@ def publish(
     debug: Debug = False,
 ) -> None:
     """Publish the latest index if its gates were passed, or go back."""
-    from dataclasses import asdict
-
-    from librarian_pipeline.console import print_lines
-    from librarian_pipeline.publish_command import publish_candidate, published_line, roll_back, rollback_lines
+    from librarian_pipeline.publish_command import print_kept, print_published, print_rolled_back
 
     if rollback and listing:
         raise UsageError("--rollback and --list don't go together", "choose one")
-    workspace = _open(home)
-    if listing:
-        _print_snapshots(workspace, as_json)
-        return
-    swap = roll_back(workspace) if rollback else publish_candidate(workspace)
-    if as_json:
-        _print_json(asdict(swap))
-    else:
-        print_lines(rollback_lines(swap, workspace) if rollback else [published_line(swap)])
-
-
-def _print_snapshots(workspace: "Workspace", as_json: bool) -> None:
-    from dataclasses import asdict
-
-    from librarian_pipeline.console import print_lines, print_table
-    from librarian_pipeline.publish_command import kept_snapshots
-
-    kept = kept_snapshots(workspace)
-    if as_json:
-        _print_json([asdict(snapshot) for snapshot in kept])
-    elif not kept:
-        print_lines(["nothing is published yet"])
-    else:
-        print_table(
-            ["", "snapshot", "made (UTC)", "episodes", "passages", ""],
-            [
-                [
-                    "served" if snapshot.is_served else "",
-                    snapshot.id,
-                    (snapshot.created or "")[:19].replace("T", " "),
-                    str(snapshot.episodes or ""),
-                    str(snapshot.passages or ""),
-                    snapshot.damage or "",
-                ]
-                for snapshot in kept
-            ],
-        )
+    chosen = print_kept if listing else print_rolled_back if rollback else print_published
+    chosen(_open(home), as_json=as_json)
 
 
 @app.command()
@@ -396,97 +210,35 @@ def trace(
     debug: Debug = False,
 ) -> None:
     """Where a passage, or the ranks of a gold query, come from."""
-    from dataclasses import asdict
-
-    from librarian_pipeline.console import print_lines
-    from librarian_pipeline.tracing.showing import lines_of
-    from librarian_pipeline.tracing.trace import trace_gold_query, trace_passages
+    from librarian_pipeline.trace_command import print_trace
 
     workspace = _open(home)
     _known_episodes(workspace, None)
-    if asked is not None and query is None:
-        found = trace_passages(workspace, asked)
-    elif query is not None and asked is None:
-        found = trace_gold_query(workspace, query)
-    else:
-        raise UsageError("trace takes a passage or a query", "name one: `librarian trace ep03:t004`, or --query q017")
-    if as_json:
-        _print_json(asdict(found))
-    else:
-        print_lines(lines_of(found))
-    if not found.is_current:
-        print_lines(["note: the archive has changed since; `librarian run` brings it up to date"], to_stderr=True)
+    print_trace(workspace, asked, query, as_json=as_json)
 
 
 @app.command()
 def episodes(home: Home = DEFAULT_HOME, as_json: Json = False, debug: Debug = False) -> None:
     """The catalogue."""
-    from librarian_pipeline.archive.timecodes import format_timecode
-    from librarian_pipeline.console import print_table
+    from librarian_pipeline.episodes_command import print_catalogue
 
-    workspace = _open(home)
-    if workspace.warehouse.committed("episodes") is None:
-        raise UsageError("there is no catalogue yet", f"run `librarian run --home {home}`")
-    rows = workspace.warehouse.read("episodes").to_pylist()
-    if as_json:
-        _print_json(rows)
-        return
-    print_table(
-        ["id", "title", "date", "language", "length", "passages", "status"],
-        [
-            [
-                row["episode_id"],
-                row["title"] or "",
-                row["published_at"] or "",
-                row["language"] or "",
-                format_timecode(row["duration_ms"]) if row["duration_ms"] else "",
-                str(row["n_chunks_notes"] + row["n_chunks_transcript"]),
-                ": ".join(filter(None, [row["status"], row["status_reason"]])),
-            ]
-            for row in rows
-        ],
-    )
+    print_catalogue(_open(home), as_json=as_json)
 
 
 @app.command()
 def models(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
     """Each model in use, where its weights come from, its digest checked."""
-    from librarian_pipeline.console import print_lines, print_table
-    from librarian_pipeline.retrieval.embedders import embedder_card
-    from librarian_pipeline.speech.weights import resolve_whisper
+    from librarian_pipeline.models_command import print_models
 
-    settings = _open(home).settings
-    _, whisper = resolve_whisper(settings.whisper.model)
-    card = embedder_card(settings.embeddings)
-    print_table(
-        ["for", "model", "from", "sha256, checked"],
-        [
-            ["speech to text", whisper.name, whisper.source, whisper.digest[:16]],
-            ["embeddings", card.model, card.source + (" (a fallback)" if card.is_fallback else ""), card.digest[:16]],
-        ],
-    )
-    print_lines(
-        [
-            "",
-            'others: [whisper] model = "tiny.en", a folder, or a hub name;',
-            '[embeddings] model = "all-MiniLM-L6-v2", "char-ngram" (no weights), or "st:" and a folder or hub name',
-        ]
-    )
+    print_models(_open(home).settings)
 
 
 @app.command()
 def doctor(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
     """What is missing or broken on this machine or in this archive, and what to do."""
-    from librarian_pipeline.console import print_lines
-    from librarian_pipeline.doctor import examine
+    from librarian_pipeline.doctor import print_findings
 
-    found = list(examine(home.expanduser().absolute()))
-    for finding in found:
-        mark = "!!" if finding.problem else "? " if finding.is_warning else "ok"
-        print_lines([f"{mark} {finding.subject}: {finding.problem or finding.detail}"])
-    broken = sum(bool(finding.problem) for finding in found)
-    print_lines(["", f"{broken} to mend" if broken else "all is well"])
-    raise typer.Exit(1 if broken else 0)
+    raise typer.Exit(print_findings(home.expanduser().absolute()))
 
 
 @app.command()
@@ -505,21 +257,22 @@ def ui(
     debug: Debug = False,
 ) -> None:
     """Dagster's web UI on this archive, with its sensors and schedules running."""
-    from librarian_pipeline.defs.instance import hold_ui_lock, open_instance
-    from librarian_pipeline.defs.partitions import register_episodes
-    from librarian_pipeline.defs.running import close_dead_runs
+    from librarian_pipeline.ui_command import become_ui
 
-    workspace = _open(home)
-    discovery = workspace.archive.discover()
-    hold_ui_lock(workspace.archive.dagster_home_dir)
-    with open_instance(workspace.archive.dagster_home_dir, workspace.settings.dagster) as instance:
-        close_dead_runs(instance, of_commands=False)
-        register_episodes(instance, set(discovery.episodes))
-    environment = {**os.environ, "LIBRARIAN_HOME": str(workspace.home)}
-    # Away from the checkout: the dagster.yaml there is for a plain `dagster dev`, and Dagster would warn of two.
-    os.chdir(workspace.archive.dagster_home_dir)
-    where = ["--workspace", str(WORKSPACE_FILE), "--host", "127.0.0.1", "--port", str(port)]
-    os.execve(sys.executable, [sys.executable, "-m", "dagster", "dev", *where], environment)
+    become_ui(_open(home), port)
+
+
+@app.command()
+def web(
+    home: Home = DEFAULT_HOME,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens, on 127.0.0.1.")] = 8766,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the browser, too.")] = False,
+    debug: Debug = False,
+) -> None:
+    """A local web page to search, read and listen."""
+    from librarian_pipeline.web.server import serve_pages
+
+    serve_pages(_open(home), port, open_browser=open_browser)
 
 
 def _open(home: Path) -> "Workspace":
@@ -537,11 +290,3 @@ def _known_episodes(workspace: "Workspace", chosen: list[str] | None) -> frozens
         if episode not in known:
             raise UsageError(f"there is no episode {episode!r}", f"the archive has {', '.join(list(known)[:10])}")
     return frozenset(chosen) if chosen else None
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= SEARCH_TEXT_CHARACTERS else text[: SEARCH_TEXT_CHARACTERS - 1] + "…"
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")

@@ -1,7 +1,5 @@
 """What `librarian compare` does: measures other settings beside those of the archive, which stays as it is."""
 
-import json
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +9,7 @@ from filelock import FileLock, Timeout
 from librarian_pipeline.comparison.candidates import AS_SET, Candidate
 from librarian_pipeline.comparison.deriving import DerivedCandidate, Workbench, files_of
 from librarian_pipeline.comparison.results import PRIMARY, Results, Row, as_json, results_of
-from librarian_pipeline.console import print_lines, print_table, showing_progress
+from librarian_pipeline.console import print_json, print_lines, print_table, showing_progress
 from librarian_pipeline.errors import LibrarianError, UsageError
 from librarian_pipeline.evaluation.gold import read_gold_set
 from librarian_pipeline.evaluation.metrics import HEADLINE
@@ -54,7 +52,7 @@ def compare_settings(
         print_lines((trace for one in derived for trace in one.update.traces.values()), to_stderr=True)
     if results is not None:
         if as_json_text:
-            sys.stdout.write(json.dumps(as_json(measured, results), ensure_ascii=False, indent=2) + "\n")
+            print_json(as_json(measured, results))
         else:
             _print_results(measured, results, workspace.settings.evaluation.confidence)
     return _conclude(derived)

@@ -1,5 +1,6 @@
 """How the command line shows things: errors, tables, progress. Text from an archive is shown as text, whatever it holds."""
 
+import json
 import sys
 import time
 import unicodedata
@@ -40,6 +41,10 @@ def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:
     console = err() if to_stderr else out()
     for line in lines:
         console.print(Text(printable(line)))
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers_from: int | None = None) -> None:

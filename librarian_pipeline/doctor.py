@@ -10,6 +10,7 @@ from pathlib import Path
 from librarian_pipeline.archive.notes import read_front_matter
 from librarian_pipeline.cache import cache_dir
 from librarian_pipeline.checks import Severity
+from librarian_pipeline.console import print_lines
 from librarian_pipeline.errors import LibrarianError, SourceError
 from librarian_pipeline.evaluation.gold import gold_table, read_gold_set
 from librarian_pipeline.evaluation.gold_health import gold_health
@@ -126,3 +127,14 @@ def _tried(subject: str, examine_it: Callable[[], str]) -> Finding:
         return Finding(subject, examine_it())
     except LibrarianError as error:
         return Finding(subject, "", str(error))
+
+
+def print_findings(home: Path) -> int:
+    """Returns the exit code: 1 if something is broken."""
+    found = list(examine(home))
+    for finding in found:
+        mark = "!!" if finding.problem else "? " if finding.is_warning else "ok"
+        print_lines([f"{mark} {finding.subject}: {finding.problem or finding.detail}"])
+    broken = sum(bool(finding.problem) for finding in found)
+    print_lines(["", f"{broken} to mend" if broken else "all is well"])
+    return 1 if broken else 0

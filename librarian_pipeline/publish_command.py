@@ -1,10 +1,10 @@
 """What `librarian publish` does: publishes the latest index, goes back to the one before, lists what there is."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from librarian_pipeline.console import showing_progress
+from librarian_pipeline.console import print_json, print_lines, print_table, showing_progress
 from librarian_pipeline.derivation.derive import derive
 from librarian_pipeline.evaluation.measure import nothing_measured
 from librarian_pipeline.storage.snapshot import Snapshot, SnapshotError
@@ -76,3 +76,43 @@ def _listed(folder: Path, *, is_served: bool) -> Listed:
         return Listed(folder.name, is_served, damage=error.message)
     [row] = snapshot.tables.read("eval_corpus").to_pylist()
     return Listed(snapshot.id, is_served, snapshot.manifest.created, row["n_episodes"], row["n_passages"])
+
+
+def print_published(workspace: Workspace, *, as_json: bool) -> None:
+    swap = publish_candidate(workspace)
+    _print_swap(swap, [published_line(swap)], as_json)
+
+
+def print_rolled_back(workspace: Workspace, *, as_json: bool) -> None:
+    swap = roll_back(workspace)
+    _print_swap(swap, rollback_lines(swap, workspace), as_json)
+
+
+def _print_swap(swap: Swap, lines: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(swap))
+    else:
+        print_lines(lines)
+
+
+def print_kept(workspace: Workspace, *, as_json: bool) -> None:
+    kept = kept_snapshots(workspace)
+    if as_json:
+        print_json([asdict(snapshot) for snapshot in kept])
+    elif not kept:
+        print_lines(["nothing is published yet"])
+    else:
+        print_table(
+            ["", "snapshot", "made (UTC)", "episodes", "passages", ""],
+            [
+                [
+                    "served" if snapshot.is_served else "",
+                    snapshot.id,
+                    (snapshot.created or "")[:19].replace("T", " "),
+                    str(snapshot.episodes or ""),
+                    str(snapshot.passages or ""),
+                    snapshot.damage or "",
+                ]
+                for snapshot in kept
+            ],
+        )

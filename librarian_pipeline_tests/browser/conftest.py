@@ -1,8 +1,9 @@
-"""Debian's Chromium, without a window, on the pages of the UI of a small archive."""
+"""Debian's Chromium, without a window, on the pages of a small archive: those of Dagster's UI, and our own."""
 
 import re
 import shutil
 from collections.abc import Generator, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -46,7 +47,12 @@ def asked_of_others() -> list[str]:
 @pytest.fixture
 def page(ui: Ui, chromium: Browser, asked_of_others: list[str]) -> Iterator[Page]:
     """A new page, as of a person who never was here. Its addresses are those on `ui`."""
-    context = chromium.new_context(base_url=ui.address, viewport={"width": 1600, "height": 1000})
+    yield from new_page(chromium, asked_of_others, base_url=ui.address, viewport={"width": 1600, "height": 1000})
+
+
+def new_page(chromium: Browser, asked_of_others: list[str], **options: Any) -> Iterator[Page]:
+    """A page in a context of its own with these options; what it asks of other hosts is added to the list."""
+    context = chromium.new_context(**options)
     context.set_default_timeout(PATIENCE_MS)
 
     def note(address: str) -> None:

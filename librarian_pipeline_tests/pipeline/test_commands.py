@@ -34,7 +34,20 @@ def test_help_comes_within_a_second() -> None:
 
 def test_help_names_every_command() -> None:
     text = run_librarian("--help").stdout
-    for command in ("run", "status", "eval", "compare", "search", "publish", "trace", "episodes", "models", "doctor", "ui"):
+    for command in (
+        "run",
+        "status",
+        "eval",
+        "compare",
+        "search",
+        "publish",
+        "trace",
+        "episodes",
+        "models",
+        "doctor",
+        "ui",
+        "web",
+    ):
         assert f"\n  {command} " in text
 
 

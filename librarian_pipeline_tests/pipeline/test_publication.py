@@ -365,15 +365,25 @@ def test_if_the_first_candidate_was_refused_search_says_why(
     assert f"there is no published index yet (eval_scores: {GATE})" in error
 
 
-def test_a_damaged_snapshot_is_refused_and_the_way_back_named(home: Path, command: Callable[..., Said]) -> None:
+def test_in_place_of_a_damaged_snapshot_the_one_before_is_searched_with_a_warning(
+    home: Path, command: Callable[..., Said]
+) -> None:
     first, second = served(home), publish_another(home, 1)
     (home / "published" / second / "manifest.json").unlink()
-    code, _, error = command("search", "mill")
-    assert code == 1
-    assert f"the snapshot {second} is damaged" in error
-    assert f"goes back to {first}" in error
+    code, said, error = command("search", "mill", "--json")
+    assert code == 0
+    assert f"warning: the snapshot {second} is damaged" in error
+    assert {(hit["snapshot"], second in hit["warning"]) for hit in json.loads(said)} == {(first, True)}
     assert command("publish", "--rollback")[0] == 0
-    assert command("search", "mill")[0] == 0
+    assert command("search", "mill")[2].startswith(f"note: the published index {first} is searched")
+
+
+def test_where_no_snapshot_is_whole_search_says_what_to_do(home: Path, command: Callable[..., Said]) -> None:
+    (home / "published" / served(home) / "manifest.json").unlink()
+    code, said, error = command("search", "mill")
+    assert (code, said) == (1, "")
+    assert f"the snapshot {served(home)} is damaged" in error
+    assert "librarian run" in error
 
 
 def test_doctor_reads_every_file_of_the_published_snapshot(home: Path, command: Callable[..., Said]) -> None:
