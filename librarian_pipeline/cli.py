@@ -349,6 +349,7 @@ def ask(
     from librarian_pipeline.answering.asking import ask as answer_to
     from librarian_pipeline.answering.showing import answer_lines, aside_lines
     from librarian_pipeline.console import print_lines
+    from librarian_pipeline.publication import difference
     from librarian_pipeline.serving.library import Library
 
     if calibration == (question is not None):
@@ -358,12 +359,14 @@ def ask(
     if question is None:
         _print_calibration(library, mode, as_json)
         return
-    answer = library.carry_out(lambda edition: answer_to(edition, question, mode, settings))
+    answer, note = library.carry_out(
+        lambda edition: (answer_to(edition, question, mode, settings), difference(workspace, edition.snapshot))
+    )
     if as_json:
         _print_json(asdict(answer))
     else:
         print_lines(answer_lines(answer))
-    print_lines(aside_lines(answer), to_stderr=True)
+    print_lines([*aside_lines(answer), *([f"note: {note}"] if note else [])], to_stderr=True)
     raise typer.Exit(NO_ANSWER if answer.status == "refused" else 0)
 
 

@@ -162,7 +162,7 @@ class AnswerSettings(_Section):
     base_url: str | None = Field(
         None, description="an OpenAI-compatible endpoint, up to `/v1`; passages are sent there, so none is set"
     )
-    model: str | None = Field(None, min_length=1, description="the endpoint's model")
+    model: str | None = Field(None, min_length=1, description="which model to ask the endpoint for")
     timeout_s: float = Field(30, gt=0, le=600, description="for the endpoint's whole answer")
 
     # Of the whole section: an error about one key shows its value, and an address may hold a password.
@@ -170,8 +170,6 @@ class AnswerSettings(_Section):
     def _endpoint_is_usable(self) -> "AnswerSettings":
         if self.base_url is None:
             return self
-        if self.model is None:
-            raise ValueError("base_url needs to know which model to ask for: set model, too")
         try:
             parts = urlsplit(self.base_url)
         except ValueError:

@@ -5,6 +5,7 @@ from librarian_pipeline.answering.endpoint import EndpointError, propose
 from librarian_pipeline.answering.evidence import evidence_of, min_cosine, shortfall
 from librarian_pipeline.answering.extractive import extract
 from librarian_pipeline.answering.verifier import Verifier
+from librarian_pipeline.errors import UsageError
 from librarian_pipeline.serving.edition import Edition
 from librarian_pipeline.settings import AnswerSettings
 from librarian_pipeline.text.tokens import words
@@ -14,7 +15,12 @@ PASSAGES = 5
 
 
 def ask(edition: Edition, query: str, mode: str | None, settings: AnswerSettings) -> Answer:
-    """An answer out of one edition. Raises like `Edition.search` for a blank query or an unknown mode."""
+    """An answer out of one edition. Raises like `Edition.search` for a blank query or an unknown mode.
+
+    Raises `UsageError` for an endpoint without a model, too.
+    """
+    if settings.base_url is not None and settings.model is None:
+        raise UsageError("[answers] base_url is set, but no model to ask it for", "set [answers] model, too")
     retrieved = [cited.passage for cited in edition.search(query, mode, PASSAGES)]
     verifier = Verifier(edition, retrieved)
     if not words(query):
