@@ -96,11 +96,12 @@ def _ask(
     return Asked(row["split"], row["kind"] != "unanswerable", found, evidence, grounded)
 
 
-def best_thresholds(asked: Sequence[Asked]) -> tuple[float, float] | None:
+def best_thresholds(asked: Sequence[Asked]) -> tuple[float | None, float] | None:
     """(cosine, coverage) with the least sum of the shares of false answers and of false refusals; None without both kinds.
 
     The coverage is chosen first, as if it decided alone, as it does in the modes of words; then the cosine beside it. Of
-    equal sums, that with fewer false refusals: a false answer still shows true quotes, which people can read.
+    equal sums, that with fewer false refusals: a false answer still shows true quotes, which people can read. There is no
+    cosine to choose where no query has one.
     """
     n_unanswerable, n_answerable = sum(not one.answerable for one in asked), sum(one.answerable for one in asked)
     if not n_unanswerable or not n_answerable:
@@ -112,6 +113,8 @@ def best_thresholds(asked: Sequence[Asked]) -> tuple[float, float] | None:
         return answers * n_answerable + refusals * n_unanswerable, refusals
 
     share = min(COVERAGES, key=lambda one: cost(None, one))
+    if all(one.evidence.cosine is None for one in asked):
+        return None, share
     return max(COSINES, key=lambda one: (*(-part for part in cost(one, share)), one)), share
 
 

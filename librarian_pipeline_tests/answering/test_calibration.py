@@ -7,7 +7,7 @@ from librarian_pipeline.serving.edition import Edition
 from librarian_pipeline.settings import AnswerSettings
 
 
-def one(cosine: float, *, answerable: bool, split: str = "dev", coverage: float = 0.1, found: bool = True) -> Asked:
+def one(cosine: float | None, *, answerable: bool, split: str = "dev", coverage: float = 0.1, found: bool = True) -> Asked:
     return Asked(split, answerable, found, Evidence(cosine, coverage), answerable or None)
 
 
@@ -19,6 +19,7 @@ def test_the_thresholds_chosen_tell_apart_what_can_be_told_apart() -> None:
     ]
     chosen = best_thresholds(asked)
     assert chosen is not None
+    assert chosen[0] is not None
     assert 0.86 < chosen[0] <= 0.88
     assert 0.58 < chosen[1] <= 0.9
 
@@ -28,7 +29,16 @@ def test_of_equal_sums_the_one_with_fewer_refusals_is_chosen() -> None:
     asked = [one(0.8, answerable=True), one(0.9, answerable=True), one(0.7, answerable=False), one(0.85, answerable=False)]
     chosen = best_thresholds(asked)
     assert chosen is not None
+    assert chosen[0] is not None
     assert 0.7 < chosen[0] <= 0.8
+
+
+def test_the_modes_of_words_choose_no_cosine() -> None:
+    asked = [one(None, answerable=True, coverage=0.9), one(None, answerable=False, coverage=0.4)]
+    chosen = best_thresholds(asked)
+    assert chosen is not None
+    assert chosen[0] is None
+    assert 0.4 < chosen[1] <= 0.9
 
 
 @pytest.mark.parametrize("answerable", [True, False])
