@@ -11,6 +11,7 @@ import typer
 from librarian_pipeline.errors import LibrarianError, UsageError
 
 if TYPE_CHECKING:
+    from librarian_pipeline.serving.library import Library
     from librarian_pipeline.workspace import Workspace
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug)]
 
 DEFAULT_HOME = Path("data")
+NO_ANSWER = 3
 INTERRUPTED = 130
 
 
@@ -180,6 +182,66 @@ def search(
     from librarian_pipeline.search_command import print_found
 
     print_found(_open(home), query, mode, k, as_json=as_json)
+
+
+@app.command()
+def ask(
+    question: Annotated[str | None, typer.Argument(help="What to answer.")] = None,
+    home: Home = DEFAULT_HOME,
+    mode: Annotated[str | None, typer.Option(help="The retrieval mode; by default, [retrieval] default_mode.")] = None,
+    calibration: Annotated[
+        bool, typer.Option("--calibrate", help="Measure false answers and false refusals on the gold set instead.")
+    ] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Quotes of the published index that answer a question, or why there are none; exit code 3 for that."""
+    from dataclasses import asdict
+
+    from librarian_pipeline.answering.asking import ask as answer_to
+    from librarian_pipeline.answering.showing import answer_lines, aside_lines
+    from librarian_pipeline.console import print_json, print_lines
+    from librarian_pipeline.publication import difference
+    from librarian_pipeline.serving.library import Library
+
+    if calibration == (question is not None):
+        raise UsageError("ask takes a question, or --calibrate", 'write `librarian ask "..."`')
+    workspace = _open(home)
+    library, settings = Library(workspace), workspace.settings.answers
+    if question is None:
+        _print_calibration(library, mode, as_json)
+        return
+    answer, note = library.carry_out(
+        lambda edition: (answer_to(edition, question, mode, settings), difference(workspace, edition.snapshot))
+    )
+    if as_json:
+        print_json(asdict(answer))
+    else:
+        print_lines(answer_lines(answer))
+    print_lines([*aside_lines(answer), *([f"note: {note}"] if note else [])], to_stderr=True)
+    raise typer.Exit(NO_ANSWER if answer.status == "refused" else 0)
+
+
+def _print_calibration(library: "Library", mode: str | None, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from librarian_pipeline.answering.calibration import calibrate, calibration_rows, threshold_lines
+    from librarian_pipeline.console import print_json, print_lines, print_table, showing_progress
+
+    with showing_progress({}) as progress:
+        measured = library.carry_out(
+            lambda edition: calibrate(
+                edition,
+                mode,
+                library.workspace.settings.answers,
+                lambda done, total: progress.report("calibrating", "gold set", done, total, "queries"),
+            )
+        )
+    if as_json:
+        print_json(asdict(measured))
+        return
+    print_table(["split", "", "count", "share", "95 % interval"], calibration_rows(measured), numbers_from=2)
+    print_lines(["", *threshold_lines(measured)])
 
 
 @app.command()

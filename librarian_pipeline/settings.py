@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
@@ -20,7 +21,9 @@ SETTINGS_FILE = "librarian.toml"
 ENV_PREFIX = "LIBRARIAN_"
 ENV_DELIMITER = "__"
 # Names under the prefix that are not settings of an archive.
-ENV_RESERVED = frozenset({"LIBRARIAN_HOME", "LIBRARIAN_CACHE"})
+ANSWERS_KEY_VARIABLE = "LIBRARIAN_ANSWERS_KEY"
+"""A secret: it is read from the environment alone, so that it never stands in a file of the archive."""
+ENV_RESERVED = frozenset({"LIBRARIAN_HOME", "LIBRARIAN_CACHE", ANSWERS_KEY_VARIABLE})
 
 
 Mode = Literal["bm25_raw", "bm25_stem", "dense", "hybrid", "hybrid_cc"]
@@ -147,6 +150,37 @@ class RetrievalSettings(_Section):
     default_mode: Mode = Field("hybrid_cc", description="the best on dev queries, see [fusion]")
 
 
+class AnswerSettings(_Section):
+    """When a question is answered, and by what; `librarian ask --calibrate` measures the first two on the gold set."""
+
+    min_cosine: float | None = Field(
+        None, ge=-1, le=1, description="of the nearest passage; by default what was calibrated for the embedding model"
+    )
+    min_coverage: float = Field(
+        0.6, gt=0, le=1, description="of the query's weight in idf, by one passage: then no nearness is asked for"
+    )
+    base_url: str | None = Field(
+        None, description="an OpenAI-compatible endpoint, up to `/v1`; passages are sent there, so none is set"
+    )
+    model: str | None = Field(None, min_length=1, description="which model to ask the endpoint for")
+    timeout_s: float = Field(30, gt=0, le=600, description="for the endpoint's whole answer")
+
+    # Of the whole section: an error about one key shows its value, and an address may hold a password.
+    @model_validator(mode="after")
+    def _endpoint_is_usable(self) -> "AnswerSettings":
+        if self.base_url is None:
+            return self
+        try:
+            parts = urlsplit(self.base_url)
+        except ValueError:
+            raise ValueError("base_url is no web address") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("base_url must be an http or https address, such as http://127.0.0.1:8080/v1")
+        if parts.username is not None or parts.query or parts.fragment:
+            raise ValueError(f"base_url must hold no credentials or parameters: the key goes into {ANSWERS_KEY_VARIABLE}")
+        return self
+
+
 class EvaluationSettings(_Section):
     """Confidence intervals of the score table."""
 
@@ -228,6 +262,7 @@ class Settings(BaseSettings):
     embeddings: EmbeddingSettings = EmbeddingSettings()
     fusion: FusionSettings = FusionSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
+    answers: AnswerSettings = AnswerSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     gold: GoldSettings = GoldSettings()
     publication: PublicationSettings = PublicationSettings()

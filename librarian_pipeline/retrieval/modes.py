@@ -169,10 +169,19 @@ class Searcher:
             candidates[rows] = True
         return top_k(index.chunk_ids, convex_combination(dense, lexical, weight), k, candidates)
 
+    def cosines_with(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The cosine of the query with each of some texts, which are embedded as passages are. It ranks no passage."""
+        vector = self._query_vector(_clean(query))
+        embedder = self._loaded_embedder()
+        return [float(cosine) for cosine in np.vecdot(embedder.embed_passages(texts), vector)]
+
     def _embed_query(self, query: str) -> Vectors:
+        return self._loaded_embedder().embed_query(query)
+
+    def _loaded_embedder(self) -> Embedder:
         if self._embedder is None:
             self._embedder = self._load_embedder()
-        return self._embedder.embed_query(query)
+        return self._embedder
 
 
 def _clean(query: str) -> str:
