@@ -15,6 +15,7 @@ from librarian_pipeline.errors import LibrarianError, UsageError
 
 if TYPE_CHECKING:
     from librarian_pipeline.archive.feeds.importing import Plan
+    from librarian_pipeline.evaluation.metrics import Dimension
     from librarian_pipeline.workspace import Workspace
 
 app = typer.Typer(
@@ -198,10 +199,16 @@ def evaluate(
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Make this the baseline that others are held against.")] = False,
     release: Annotated[bool, typer.Option("--release", help="With --accept: this is also released.")] = False,
+    azure: Annotated[
+        bool, typer.Option("--azure", help="Measure the modes on Azure beside the others: costs money.")
+    ] = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """The score table of the current index, its gates, and how near its citations are."""
+    if azure:
+        _evaluate_on_azure(_open(home), by, split, accept, alone=trec is None and not release, as_json=as_json)
+        return
     from librarian_pipeline.checks import Severity
     from librarian_pipeline.checks.gates import is_failure
     from librarian_pipeline.console import print_gates, print_grid, print_lines, print_score_table
@@ -253,6 +260,23 @@ def evaluate(
         print_lines(["note: the archive has changed since; `librarian run` measures it anew"], to_stderr=True)
     failed = any(check.severity is Severity.ERROR for check in found) or any(is_failure(gate) for gate in gates)
     raise typer.Exit(1 if failed else 0)
+
+
+def _evaluate_on_azure(
+    workspace: "Workspace", by: "Dimension | None", split: str | None, accept: bool, *, alone: bool, as_json: bool
+) -> None:
+    from librarian_pipeline.azure.account import require_libraries
+
+    if not alone:
+        raise UsageError("--azure goes with neither --trec nor --release", "leave one of them out")
+    require_libraries()
+    from librarian_pipeline.azure import eval_command
+
+    measured, synchronised = eval_command.evaluate_on_azure(workspace, accepting=accept)
+    if as_json:
+        _print_json(eval_command.as_json(measured, synchronised))
+    else:
+        eval_command.print_measured(measured, by, split)
 
 
 @app.command()
