@@ -12,6 +12,8 @@ from librarian_pipeline.azure.account import Account
 from librarian_pipeline.settings import AzureSettings
 
 OPENAI_SCOPE = "https://cognitiveservices.azure.com/.default"
+BACKOFF_S = 0.8
+"""Before the second try again, where the service doesn't say; doubled with each."""
 TRANSIENT = (408, 429, 500, 502, 503, 504)
 
 
@@ -28,6 +30,7 @@ class BoundedRetries(RetryPolicy[Any, Any]):
             retry_connect=retries,
             retry_read=retries,
             retry_status=retries,
+            retry_backoff_factor=BACKOFF_S,
             retry_backoff_max=max_wait_s,
         )
         self._max_wait_s = max_wait_s

@@ -79,6 +79,8 @@ class AzureSearcher:
             "query_type": "simple",
             "search_mode": "any",
             "search_fields": self._text_fields,
+            # The same statistics whichever part of the index answers.
+            "scoring_statistics": "global",
         }
 
     def _by_vector(self, query: str, k: int) -> VectorizedQuery:
