@@ -228,7 +228,7 @@ class AzureSettings(_Section):
     upload_batch: int = Field(64, ge=1, le=1_000, description="documents in an upload; the service takes 1,000 or 16 MB")
     timeout_s: float = Field(30, gt=0, le=600, description="for an answer, once a connection is there")
     retries: int = Field(3, ge=0, le=10, description="of a request that met 429, 5xx or silence")
-    max_wait_s: float = Field(60, gt=0, le=120, description="what Retry-After may ask for; a longer wait is an error")
+    max_wait_s: float = Field(60, gt=0, le=120, description="what Retry-After may ask for; of Azure OpenAI, up to 120")
     search_api_version: str = Field("2026-04-01", pattern=r"^\d{4}-\d{2}-\d{2}(-preview)?$")
     openai_api_version: str = Field("2024-10-21", pattern=r"^\d{4}-\d{2}-\d{2}(-preview)?$")
 

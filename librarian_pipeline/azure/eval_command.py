@@ -3,49 +3,45 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from librarian_pipeline.azure.evaluating import AzureMeasured, baseline_path
+from librarian_pipeline.azure.evaluating import EVAL, GATE_TABLE, JUMPS, RANKINGS, AzureMeasured, baseline_path
 from librarian_pipeline.azure.stack import AzureStack
 from librarian_pipeline.azure.synchronising import Synchronised
 from librarian_pipeline.console import print_gates, print_grid, print_lines, print_score_table, showing_progress
-from librarian_pipeline.errors import UsageError
 from librarian_pipeline.evaluation.baseline import accept
 from librarian_pipeline.evaluation.metrics import Dimension
 from librarian_pipeline.evaluation.score_table import ScoreTable, sliced_grid
+from librarian_pipeline.storage import duckdb_mirror
 from librarian_pipeline.workspace import Workspace
 
 EMBEDDED, SEARCHED = "azure_index", "azure_eval_scores"
 
 
 def evaluate_on_azure(workspace: Workspace, *, accepting: bool = False) -> tuple[AzureMeasured, Synchronised]:
-    """Measures; with `accepting`, makes this what later measurements on Azure are held against. The estimate goes to stderr.
-
-    Raises `UsageError` if another one is at work on this archive.
-    """
-    folder = workspace.warehouse.root
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".azure.lock")
-    try:
-        lock.acquire(blocking=False)
-    except Timeout as error:
-        raise UsageError("another update on Azure is at work on this archive", "wait until it has ended") from error
-    try:
-        stack = AzureStack(workspace)
-        with showing_progress({}) as progress:
-            synchronised = stack.update(
-                lambda estimate: print_lines([f"Azure: {estimate.line}"], to_stderr=True),
-                lambda done, total: progress.report(EMBEDDED, "", done, total, "documents"),
-            )
-            measured, _ = stack.evaluate(lambda done, total: progress.report(SEARCHED, "", done, total, "queries"))
-        print_lines([told(synchronised)], to_stderr=True)
-        if accepting:
-            path = baseline_path(workspace)
-            accept(path, measured.measurement, f"{datetime.now(UTC):%Y-%m-%d}")
-            print_lines([f"written: {path}: review it like any other change"], to_stderr=True)
-    finally:
-        lock.release()
+    """Measures; with `accepting`, makes this what later measurements on Azure are held against. Estimates go to stderr."""
+    stack = AzureStack(workspace)
+    with showing_progress({}) as progress:
+        synchronised = stack.update(
+            lambda found: print_lines([f"Azure, passages: {found.line}"], to_stderr=True),
+            lambda done, total: progress.report(EMBEDDED, "", done, total, "documents"),
+        )
+        measured, _ = stack.evaluate(
+            lambda found: print_lines([f"Azure, queries: {found.line}"], to_stderr=True),
+            lambda done, total: progress.report(SEARCHED, "", done, total, "queries"),
+        )
+    print_lines([told(synchronised)], to_stderr=True)
+    _refresh_mirror(workspace)
+    if accepting:
+        path = baseline_path(workspace)
+        accept(path, measured.measurement, f"{datetime.now(UTC):%Y-%m-%d}")
+        print_lines([f"written: {path}: review it like any other change"], to_stderr=True)
     return measured, synchronised
+
+
+def _refresh_mirror(workspace: Workspace) -> None:
+    try:
+        duckdb_mirror.refresh_partitions(workspace.warehouse, [EVAL, RANKINGS, JUMPS, GATE_TABLE], None)
+    except duckdb_mirror.MirrorBusyError as error:
+        print_lines([f"warning: {error}: its tables are brought up to date by the next run"], to_stderr=True)
 
 
 def told(found: Synchronised) -> str:

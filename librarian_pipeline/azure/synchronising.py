@@ -207,10 +207,11 @@ def synchronise(
     return Synchronised(len(wanted), len(changed), len(gone), len(wanted) - len(changed), embedder.tokens, told)
 
 
-def missing_from(index: Index, embedder: AzureEmbedder, chunks: pa.Table) -> int:
-    """How many of the passages the index hasn't, or not as they are."""
-    listed = index.listing() if index.find() is not None else {}
-    return sum(listed.get(document.key) != document.digest for document in documents_of(chunks, embedder.recipe))
+def out_of_step(index: Index, embedder: AzureEmbedder, chunks: pa.Table) -> int:
+    """How many documents the index lacks, has otherwise than they are, or has too many."""
+    listed = index.listing()
+    wanted = {document.key: document.digest for document in documents_of(chunks, embedder.recipe)}
+    return sum(listed.get(key) != wanted.get(key) for key in listed.keys() | wanted.keys())
 
 
 def _require_all_taken(refused: Mapping[str, str], kept: Mapping[str, str]) -> None:

@@ -60,7 +60,8 @@ def azure_eval_scores(
         from librarian_pipeline.azure.stack import AzureStack
 
         measured, record = AzureStack(archive.open()).evaluate(
-            lambda done, total: progress.report("azure_eval_scores", "", done, total, "queries")
+            lambda estimate: context.log.info(estimate.line),
+            lambda done, total: progress.report("azure_eval_scores", "", done, total, "queries"),
         )
     except LibrarianError as error:
         raise dg.Failure(str(error), allow_retries=False) from None

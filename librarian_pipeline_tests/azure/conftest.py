@@ -21,7 +21,7 @@ embed_batch = 3
 upload_batch = 3
 timeout_s = 5
 retries = 2
-max_wait_s = 2
+max_wait_s = 1
 """
 CZECH = (
     "Mlynář počítal pytle, než přišel déšť, a potom zavřel vrata na petlici.",

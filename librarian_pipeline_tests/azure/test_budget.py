@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from librarian_pipeline.azure.budget import estimate, require_within, tokens_of
+from librarian_pipeline.azure.budget import Estimate, estimate, require_within, tokens_of
 from librarian_pipeline.azure.stack import AzureStack
 from librarian_pipeline.errors import UsageError
 from librarian_pipeline.settings import AzureSettings, change_settings
@@ -77,6 +77,16 @@ def test_what_the_service_counts_is_held_against_the_limit_too(
     with pytest.raises(UsageError, match="used up"):
         limited.update(silent)
     assert len(service.of("embed")) == 1
+
+
+def test_the_queries_are_estimated_and_refused_before_one_is_embedded(workspace: Workspace, service: FakeService) -> None:
+    AzureStack(workspace).update(silent)
+    service.requests.clear()
+    told: list[Estimate] = []
+    with pytest.raises(UsageError, match="max_tokens"):
+        AzureStack(with_settings(workspace, max_tokens=1)).evaluate(told.append)
+    assert [found.texts for found in told] == [2]
+    assert service.requests == []
 
 
 def test_a_limit_on_cost_needs_a_price() -> None:

@@ -2,8 +2,8 @@
 
     AZURE_LIVE=1 AZURE_SEARCH_INDEX=librarian-live-test ... python -m pytest -n0 librarian_pipeline_tests/azure/test_live.py
 
-The variables are those of the README. The index must not be there before, and is deleted in the end. It shows that the services
-take our requests; no figure of it is kept.
+The variables are those of the README. The index must not be there before, and is deleted in the end. The run shows that the
+services take our requests; no figure of it is kept.
 """
 
 import os
@@ -40,7 +40,7 @@ def account(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 
 def test_an_archive_is_indexed_searched_and_scored(workspace: Workspace, account: Account) -> None:
     toml = workspace.home / "librarian.toml"
-    text = toml.read_text(encoding="utf-8").replace("max_wait_s = 2", f"max_wait_s = {WAIT_S}")
+    text = toml.read_text(encoding="utf-8").replace("max_wait_s = 1", f"max_wait_s = {WAIT_S}")
     toml.write_text(
         text.replace("dimensions = 32", "dimensions = 512").replace("timeout_s = 5", "timeout_s = 30"), encoding="utf-8"
     )

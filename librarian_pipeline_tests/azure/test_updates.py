@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from filelock import FileLock
 
 from librarian_pipeline.azure.account import read_account
 from librarian_pipeline.azure.clients import index_client, search_client
@@ -236,8 +237,21 @@ def test_an_index_that_is_deleted_under_a_search_is_told(stack: AzureStack, serv
 def test_nothing_is_measured_in_an_index_that_is_behind(stack: AzureStack, service: FakeService) -> None:
     stack.update(lambda found: None)
     service.documents.popitem()
-    with pytest.raises(ServiceError, match="1 passages are not in the index"):
+    with pytest.raises(ServiceError, match="1 documents of the index 'podcast' are not those of the archive"):
         stack.searcher()
+
+
+def test_nothing_is_measured_in_an_index_that_has_more_than_the_archive(stack: AzureStack, service: FakeService) -> None:
+    stack.update(lambda found: None)
+    service.documents["pZXh0cmE"] = {"key": "pZXh0cmE", "text_en": "salt", "digest": "x"}
+    with pytest.raises(ServiceError, match="are not those of the archive"):
+        stack.searcher()
+
+
+def test_two_updates_at_a_time_are_one_too_many(stack: AzureStack, workspace: Workspace, service: FakeService) -> None:
+    with FileLock(workspace.warehouse.root / ".azure.lock"), pytest.raises(UsageError, match="another update"):
+        stack.update(lambda found: None)
+    assert service.requests == []
 
 
 def test_what_is_searchable_only_after_a_while_is_waited_for(stack: AzureStack, service: FakeService) -> None:
