@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from librarian_pipeline.azure.gates import AZURE_GATES
 from librarian_pipeline.azure.searching import AZURE_MODES, BEST_KNOWN
 from librarian_pipeline.derivation.evaluation import gates_table
 from librarian_pipeline.evaluation.baseline import read_baseline
@@ -84,10 +85,11 @@ def measure_azure(
     )
     of_ranks = {(mode, metric): value for mode, by in measurement.figures().items() for metric, value in by.items()}
     figures = {**of_ranks, **ScoreTable.of(all_scores, corpus).values}
-    # The README is held against the figures of what is published.
-    limits = settings.gates.model_copy(update={"readme": None})
-    found = evaluate_gates(Candidate(measurement, results, figures), read_baseline(baseline_path(workspace)), limits)
-    gates = gates_table([replace(gate, message=gate.message.replace(ACCEPT, ACCEPT_AZURE)) for gate in found])
+    baseline = read_baseline(baseline_path(workspace))
+    found = evaluate_gates(Candidate(measurement, results, figures), baseline, settings.gates)
+    gates = gates_table(
+        [replace(gate, message=gate.message.replace(ACCEPT, ACCEPT_AZURE)) for gate in found if gate.gate in AZURE_GATES]
+    )
     return AzureMeasured(all_scores, together, cited, corpus, gates, measurement)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import dagster as dg
 
 from librarian_pipeline.azure.account import is_configured, missing_libraries
-from librarian_pipeline.checks import GATES, Severity
+from librarian_pipeline.azure.gates import AZURE_GATES
+from librarian_pipeline.checks import Severity
 from librarian_pipeline.defs.metadata import SEVERITIES, record_metadata, rows_as_markdown, table_schema
 from librarian_pipeline.defs.resources import ArchiveResource
 from librarian_pipeline.errors import LibrarianError
@@ -48,7 +49,8 @@ def azure_index(
     kinds={"azure", "duckdb", "parquet"},
     owners=[OWNER],
     check_specs=[
-        dg.AssetCheckSpec(name, asset="azure_eval_scores", description=text, blocking=False) for name, text in GATES.items()
+        dg.AssetCheckSpec(name, asset="azure_eval_scores", description=text, blocking=False)
+        for name, text in AZURE_GATES.items()
     ],
     metadata={"dagster/column_schema": table_schema(EVAL_SCORES), "dagster/table_name": "librarian.main.azure_eval_scores"},
 )

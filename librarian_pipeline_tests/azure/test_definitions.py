@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from librarian_pipeline.azure import account
-from librarian_pipeline.checks import GATES
+from librarian_pipeline.azure.gates import AZURE_GATES
 from librarian_pipeline.definitions import definitions_for
 from librarian_pipeline.lineage.graph import NODES
 from librarian_pipeline.workspace import Workspace
@@ -60,7 +60,7 @@ def test_with_both_there_are_two_more_in_a_group_of_their_own(workspace: Workspa
 def test_no_check_of_theirs_blocks_anything(workspace: Workspace, service: FakeService) -> None:
     graph = definitions_for(workspace.home).resolve_asset_graph()
     theirs = [graph.get_check_spec(key) for key in graph.asset_check_keys if key.asset_key.to_user_string() in BOTH]
-    assert {spec.name for spec in theirs} == set(GATES)
+    assert {spec.name for spec in theirs} == set(AZURE_GATES)
     assert not any(spec.blocking for spec in theirs)
 
 
@@ -82,7 +82,7 @@ def test_both_assets_materialize(workspace: Workspace, service: FakeService) -> 
     assert "at most about" in str(index.metadata["estimate"].value)
     (scores,) = result.asset_materializations_for_node("azure_eval_scores")
     assert "azure_hybrid" in str(scores.metadata["score table"].value)
-    assert {evaluation.check_name for evaluation in result.get_asset_check_evaluations()} == set(GATES)
+    assert {evaluation.check_name for evaluation in result.get_asset_check_evaluations()} == set(AZURE_GATES)
 
 
 def test_a_failure_is_told_without_a_key(workspace: Workspace, service: FakeService) -> None:

@@ -74,6 +74,13 @@ def test_an_answer_that_does_not_come_is_given_up(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_answer_that_comes_the_second_time_is_enough(workspace: Workspace, service: FakeService, operation: str) -> None:
+    service.faults[operation].append(slow(0.6))
+    bring_and_search(impatient(workspace, timeout_s=0.3, retries=1))
+    assert len(service.of(operation)) > 1
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_login_that_is_refused_names_the_variable(
     stack: AzureStack, service: FakeService, operation: str, status: int

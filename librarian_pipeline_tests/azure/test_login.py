@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from azure.core.credentials import AccessToken, AzureKeyCredential
+from azure.identity import CredentialUnavailableError
 from pydantic import SecretStr
 
 from librarian_pipeline.azure.account import Account
@@ -61,3 +62,14 @@ def test_embeddings_are_asked_for_with_a_token_of_the_identity(identity: type[Id
     assert request.headers["authorization"] == f"Bearer {TOKEN}"
     assert identity.asked == [OPENAI_SCOPE]
     assert TOKEN not in str(caught.value)
+
+
+def test_without_key_and_identity_it_says_how_to_log_in(monkeypatch: pytest.MonkeyPatch, service: FakeService) -> None:
+    class Nobody(Identity):
+        def get_token(self, *scopes: str, **_: Any) -> AccessToken:
+            raise CredentialUnavailableError(message="nobody is logged in")
+
+    monkeypatch.setattr("azure.identity.DefaultAzureCredential", Nobody)
+    with pytest.raises(ServiceError, match="no login by identity: nobody is logged in: `az login`"):
+        AzureEmbedder(account(service.url, None), SETTINGS).embed(["salt"])
+    assert service.requests == []
