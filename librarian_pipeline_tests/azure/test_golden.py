@@ -2,8 +2,9 @@
 
 They were reviewed against the published description of the REST API of Azure AI Search, version 2026-04-01 (`search.json` in
 the folder `specification/search/data-plane/Search` of Azure/azure-rest-api-specs), which is the version that
-azure-search-documents 12.0.0 talks by default; for embeddings, against version 2024-10-21 of Azure OpenAI's. `SCHEMA` holds
-what that says of the objects that are sent: which properties there are, and which must be there.
+azure-search-documents 12.0.0 talks by default; for embeddings, against that of Azure OpenAI, version 2024-10-21
+(`inference.json`, in the same repository). `SCHEMA` holds what they say of the objects that are sent: of their properties those
+that matter here, and which must be there.
 """
 
 import json
@@ -52,7 +53,8 @@ SCHEMA: dict[str, tuple[set[str], set[str]]] = {
         },
     ),
     "VectorQuery": ({"kind"}, {"k", "fields", "exhaustive", "oversampling", "weight", "kind", "vector"}),
-    "Embeddings": ({"input"}, {"input", "model", "dimensions", "encoding_format", "user"}),
+    # `model` is none of the published properties: openai-python sends it always, and the deployment is in the address.
+    "Embeddings": ({"input"}, {"input", "model", "dimensions", "encoding_format", "user", "input_type"}),
 }
 
 
