@@ -3,8 +3,8 @@
 They were reviewed against the published description of the REST API of Azure AI Search, version 2026-04-01 (`search.json` in
 the folder `specification/search/data-plane/Search` of Azure/azure-rest-api-specs), which is the version that
 azure-search-documents 12.0.0 talks by default; for embeddings, against that of Azure OpenAI, version 2024-10-21
-(`inference.json`, in the same repository). `SCHEMA` holds what they say of the objects that are sent: of their properties those
-that matter here, and which must be there.
+(`inference.json`, in the same repository). `SCHEMA` holds what they say of the objects that are sent: the properties that
+matter here, and which of them must be there.
 """
 
 import json
