@@ -11,6 +11,7 @@ import typer
 from librarian_pipeline.errors import LibrarianError, UsageError
 
 if TYPE_CHECKING:
+    from librarian_pipeline.evaluation.metrics import Dimension
     from librarian_pipeline.serving.library import Library
     from librarian_pipeline.workspace import Workspace
 
@@ -125,10 +126,16 @@ def evaluate(
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Make this the baseline that others are held against.")] = False,
     release: Annotated[bool, typer.Option("--release", help="With --accept: this is also released.")] = False,
+    azure: Annotated[
+        bool, typer.Option("--azure", help="Measure the modes on Azure beside the others: costs money.")
+    ] = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """The score table of the current index, its gates, and how near its citations are."""
+    if azure:
+        _evaluate_on_azure(_open(home), by, split, accept, alone=trec is None and not release, as_json=as_json)
+        return
     from librarian_pipeline.accept_command import accept_measured
     from librarian_pipeline.eval_command import print_measured
 
@@ -139,6 +146,24 @@ def evaluate(
         accept_measured(workspace, release=release)
         return
     raise typer.Exit(print_measured(workspace, by, split, trec, as_json=as_json))
+
+
+def _evaluate_on_azure(
+    workspace: "Workspace", by: "Dimension | None", split: str | None, accept: bool, *, alone: bool, as_json: bool
+) -> None:
+    from librarian_pipeline.azure.account import require_libraries
+
+    if not alone:
+        raise UsageError("--azure goes with neither --trec nor --release", "leave one of them out")
+    require_libraries()
+    from librarian_pipeline.azure import eval_command
+    from librarian_pipeline.console import print_json
+
+    measured, synchronised = eval_command.evaluate_on_azure(workspace, accepting=accept)
+    if as_json:
+        print_json(eval_command.as_json(measured, synchronised))
+    else:
+        eval_command.print_measured(measured, by, split)
 
 
 @app.command()

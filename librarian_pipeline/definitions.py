@@ -6,6 +6,7 @@ import dagster as dg
 
 from librarian_pipeline.defs.assets import ASSETS
 from librarian_pipeline.defs.automation import automation
+from librarian_pipeline.defs.azure import azure_assets
 from librarian_pipeline.defs.code_versions import with_code_versions
 from librarian_pipeline.defs.gold_checks import GOLD_CHECKS
 from librarian_pipeline.defs.history_checks import figures_reproduce
@@ -28,7 +29,7 @@ def definitions_for(home: Path, progress: Progress | None = None) -> dg.Definiti
     workspace = Workspace.open(home)
     sensors, schedules = automation(workspace.settings.dagster)
     return dg.Definitions(
-        assets=with_code_versions(ASSETS, workspace.settings),
+        assets=[*with_code_versions(ASSETS, workspace.settings), *azure_assets(home)],
         asset_checks=[*GOLD_CHECKS, figures_reproduce],
         sensors=sensors,
         schedules=schedules,

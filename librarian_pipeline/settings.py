@@ -240,6 +240,39 @@ class DagsterSettings(_Section):
     )
 
 
+class AzureSettings(_Section):
+    """The same retrieval on Azure, for those who configure it: what it may cost, and how it is talked to.
+
+    Keys are no settings: see `azure/account.py`.
+    """
+
+    owner: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9._-]{1,64}$",
+        description="written into the index, and no other's index is touched; by default, a digest of the archive's folder",
+    )
+    dimensions: int = Field(512, ge=2, le=4_096, description="of the vectors: fewer take less of the service's storage")
+    max_documents: int = Field(10_000, ge=1, description="in the index; beyond this, nothing is sent")
+    max_tokens: int = Field(2_000_000, ge=1, description="embedded in one run, by an estimate on the high side, and in fact")
+    price_per_1000_tokens: float | None = Field(
+        None, ge=0, description="of the embedding deployment, in any currency: without it no cost is told"
+    )
+    max_cost: float | None = Field(None, gt=0, description="of one run, in the same currency")
+    embed_batch: int = Field(64, ge=1, le=2_048, description="texts in a request for embeddings")
+    upload_batch: int = Field(64, ge=1, le=1_000, description="documents in an upload; the service takes 1,000 or 16 MB")
+    timeout_s: float = Field(30, gt=0, le=600, description="for an answer, once a connection is there")
+    retries: int = Field(3, ge=0, le=10, description="of a request that met 429, 5xx or silence")
+    max_wait_s: float = Field(60, gt=0, le=120, description="what Retry-After may ask for; of Azure OpenAI, up to 120")
+    search_api_version: str = Field("2026-04-01", pattern=r"^\d{4}-\d{2}-\d{2}(-preview)?$")
+    openai_api_version: str = Field("2024-10-21", pattern=r"^\d{4}-\d{2}-\d{2}(-preview)?$")
+
+    @model_validator(mode="after")
+    def _limit_has_a_price(self) -> "AzureSettings":
+        if self.max_cost is not None and self.price_per_1000_tokens is None:
+            raise ValueError("max_cost needs price_per_1000_tokens")
+        return self
+
+
 class Settings(BaseSettings):
     """All sections. Use `load_settings`: it reads the file, and turns what is wrong into one clear line."""
 
@@ -268,6 +301,7 @@ class Settings(BaseSettings):
     publication: PublicationSettings = PublicationSettings()
     gates: GateSettings = GateSettings()
     dagster: DagsterSettings = DagsterSettings()
+    azure: AzureSettings = AzureSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -25,7 +25,13 @@ MEDIAN = "jump-in median ms"
 JUMP_METRICS = (*WITHIN, MEDIAN)
 
 
-def jump_ins(rankings: pa.Table, queries: Sequence[JudgedQuery], passages: Mapping[str, Passage], citer: Citer) -> pa.Table:
+def jump_ins(
+    rankings: pa.Table,
+    queries: Sequence[JudgedQuery],
+    passages: Mapping[str, Passage],
+    citer: Citer,
+    modes: Sequence[str] = MODES,
+) -> pa.Table:
     """What each mode cites first for each query with judged spans of a transcript; columns as in `schemas.JUMP_INS`.
 
     Without results, chunk_id is None. `judged_start_ms` is the start that the offset is from; it and the offset, which is
@@ -38,7 +44,7 @@ def jump_ins(rankings: pa.Table, queries: Sequence[JudgedQuery], passages: Mappi
     }
     cited: dict[tuple[str, str], int | None] = {}  # modes often agree
     rows = []
-    for mode in MODES:
+    for mode in modes:
         for query in queries:
             if not query.starts:
                 continue

@@ -1,5 +1,6 @@
 """The score table as people read it: in the terminal, in Dagster, in the README; and the tables beside it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +53,9 @@ class ScoreTable:
     def rows(self) -> list[list[str]]:
         if not self.values:
             return []
-        # Figures of an earlier version may lack a mode.
-        measured = [mode for mode in MODES if (mode, HEADLINE[0]) in self.values]
+        # Figures of an earlier version may lack a mode; other stacks stand below.
+        modes = _with_others(mode for mode, _ in self.values)
+        measured = [mode for mode in modes if (mode, HEADLINE[0]) in self.values]
         return [[self._marked(mode), *(f"{self.values[mode, metric]:.2f}" for metric in HEADLINE)] for mode in measured]
 
     def _marked(self, mode: str) -> str:
@@ -76,7 +78,7 @@ def sliced_grid(scores: pa.Table, by: Dimension, split: str | None = None) -> Gr
     rows = [
         [name, mode, found.count(name, mode), *(found.text(name, mode, metric, ".2f") for metric in HEADLINE)]
         for name in found.names(by)
-        for mode in MODES
+        for mode in found.modes
     ]
     return [by.capitalize(), "Retrieval mode", "n", *HEADLINE], rows
 
@@ -86,7 +88,7 @@ def jump_in_grid(scores: pa.Table, by: Dimension | None = None, split: str | Non
     found = _Figures(scores, split)
     rows = []
     for name in found.names(by):
-        for mode in MODES:
+        for mode in found.modes:
             first = found.get(name, mode, WITHIN[0])
             median = found.get(name, mode, MEDIAN)
             if first is None:
@@ -106,6 +108,7 @@ class _Figures:
     def __init__(self, scores: pa.Table, split: str | None) -> None:
         self._split = split
         self._rows = {(row["slice"], row["mode"], row["metric"]): row for row in scores.to_pylist()}
+        self.modes = _with_others(mode for _, mode, _ in self._rows)
 
     def names(self, by: Dimension | None) -> list[str]:
         whole = dict.fromkeys(name for name, _, _ in self._rows if "/" not in name and dimension_of(name) == by)
@@ -122,6 +125,11 @@ class _Figures:
     def count(self, name: str, mode: str) -> str:
         row = self.get(name, mode, HEADLINE[0])
         return str(row["n_queries"]) if row else "0"
+
+
+def _with_others(found: Iterable[str]) -> list[str]:
+    """The modes of this machine, then those of other stacks among `found`, in their order."""
+    return list(dict.fromkeys([*MODES, *found]))
 
 
 def detectable_lines(detectable: pa.Table, scores: pa.Table, split: str | None = None) -> list[str]:
