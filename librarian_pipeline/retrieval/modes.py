@@ -169,10 +169,18 @@ class Searcher:
             candidates[rows] = True
         return top_k(index.chunk_ids, convex_combination(dense, lexical, weight), k, candidates)
 
+    def warm_up(self) -> None:
+        """Loads the embedding model, if there are vectors to compare a query with: the first dense query then finds it."""
+        if self._vector_index.chunk_ids:
+            self._model()
+
     def _embed_query(self, query: str) -> Vectors:
+        return self._model().embed_query(query)
+
+    def _model(self) -> Embedder:
         if self._embedder is None:
             self._embedder = self._load_embedder()
-        return self._embedder.embed_query(query)
+        return self._embedder
 
 
 def _clean(query: str) -> str:
