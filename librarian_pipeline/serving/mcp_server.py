@@ -1,5 +1,6 @@
 """`librarian serve`, which `python -m librarian_pipeline.serving.mcp_server` is, too: the MCP server on stdio or HTTP."""
 
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -44,6 +45,8 @@ def serve(home: Path, listening: "Listening | None" = None, *, warm: bool = Fals
     if warm:
         threading.Thread(target=_warm_up, args=(library,), daemon=True).start()
     if listening is None:
+        # Nothing is left undone by a reader. Python's own way would wait for the thread that waits for the client.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         server.run("stdio")
     else:
         from librarian_pipeline.serving.mcp.http import serve_http
