@@ -51,7 +51,6 @@ def serve_http(server: StrictServer, listening: Listening) -> None:
         if listening.token is not None:
             app = RequireToken(app, listening.token)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, ws="none")
-        listener.listen()
         print_lines([f"MCP server at http://{_named(address)}:{port}{PATH} (Ctrl-C ends it)"], to_stderr=True)
         uvicorn.Server(config).run(sockets=[listener])
 
@@ -73,7 +72,7 @@ class RequireToken:
 
 
 def _bound(listening: Listening) -> socket.socket:
-    """A socket that holds the address, and does not listen yet. Raises `UsageError`."""
+    """A socket that listens, after a look at the address that it got. Raises `UsageError`."""
     if listening.token is not None and (len(listening.token) < LEAST_TOKEN or not listening.token.isascii()):
         raise UsageError(f"MCP_TOKEN is no good token: at least {LEAST_TOKEN} ASCII characters", "make it longer")
     for host in listening.hosts:
@@ -88,6 +87,7 @@ def _bound(listening: Listening) -> socket.socket:
                 f"{listening.host or 'every address'} can be reached from other machines",
                 "set MCP_TOKEN and name the hosts with --allowed-host, or listen at 127.0.0.1",
             )
+        listener.listen()
     except OSError as error:
         listener.close()
         where = f"{listening.host}:{listening.port}"

@@ -68,7 +68,7 @@ class Tools:
         """The episodes of the archive, with their ids, titles, dates, lengths, and whether anything is amiss with them."""
 
         def listed(edition: "Edition") -> EpisodeList:
-            rows = [_episode(row) for row in edition.episodes.values()]
+            rows = [_episode(edition.episodes[episode_id]) for episode_id in sorted(edition.episodes)]
             left = [episode for episode in rows if cursor is None or episode.episode_id > cursor]
             empty = EpisodeList(
                 snapshot=edition.id, warning=edition.warning, n_episodes=len(rows), episodes=[], next_cursor=None
