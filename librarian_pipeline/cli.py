@@ -338,6 +338,32 @@ def report(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
 
 
 @app.command()
+def serve(
+    home: Home = DEFAULT_HOME,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Load the index and its model now, not when they are needed.")
+    ] = False,
+    http: Annotated[bool, typer.Option("--http", envvar="MCP_HTTP", help="Streamable HTTP instead of stdio.")] = False,
+    host: Annotated[str, typer.Option(envvar="MCP_HOST", help="Others than this machine's need MCP_TOKEN.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, envvar="MCP_PORT", help="0 takes one that is free.")] = 8765,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[:PORT]", envvar="MCP_ALLOWED_HOSTS", help="A Host header to accept; may be repeated."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """The MCP server, for agents: on stdio, or over HTTP."""
+    from librarian_pipeline.serving.mcp_server import serve
+
+    listening = None
+    if http:
+        from librarian_pipeline.serving.mcp.http import Listening
+
+        listening = Listening(host, port, tuple(allowed_host or ()), os.environ.get("MCP_TOKEN") or None)
+    serve(home.expanduser().absolute(), listening, warm=warm)
+
+
+@app.command()
 def ui(
     home: Home = DEFAULT_HOME,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens, on 127.0.0.1.")] = 3000,

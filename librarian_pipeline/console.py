@@ -31,10 +31,19 @@ def err() -> Console:
 
 def printable(text: str) -> str:
     """`text` without what could steer a terminal or turn the reading direction: controls and format characters."""
-    return "".join(
-        char if char == "\n" or unicodedata.category(char) not in ("Cc", "Cf", "Cs") else "\N{REPLACEMENT CHARACTER}"
-        for char in text
-    )
+    return text.translate(_SHOWN)
+
+
+class _Shown(dict[int, int]):
+    """What each character is shown as; looked up once, since servers show a great many."""
+
+    def __missing__(self, code: int) -> int:
+        steers = chr(code) != "\n" and unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs")
+        self[code] = ord("\N{REPLACEMENT CHARACTER}") if steers else code
+        return self[code]
+
+
+_SHOWN = _Shown()
 
 
 def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:

@@ -229,6 +229,22 @@ class GateSettings(_Section):
     )
 
 
+class ServingSettings(_Section):
+    """What agents get over MCP."""
+
+    max_result_bytes: int = Field(
+        48_000,
+        ge=32_000,
+        description="of a result's text and structure together: at two bytes or more a token, below the 25,000 that clients"
+        " take",
+    )
+    audio_link: str | None = Field(
+        None,
+        pattern=r"^https?://\S*\{episode_id\}\S*$",
+        description="where an episode is heard, such as `https://example.org/{episode_id}.mp3#t={second}`",
+    )
+
+
 class DagsterSettings(_Section):
     """How Dagster runs what its UI and its daemon start; `librarian run` takes one step after the other."""
 
@@ -300,6 +316,7 @@ class Settings(BaseSettings):
     gold: GoldSettings = GoldSettings()
     publication: PublicationSettings = PublicationSettings()
     gates: GateSettings = GateSettings()
+    serving: ServingSettings = ServingSettings()
     dagster: DagsterSettings = DagsterSettings()
     azure: AzureSettings = AzureSettings()
 

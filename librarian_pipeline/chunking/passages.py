@@ -29,6 +29,8 @@ LONG_SEGMENT_WORDS = ChunkSettings().max_words
 SHORT_TAIL_MS = 15_000
 # Times under a single heading are chapters if they are at least this far from each other.
 MIN_LISTED_CHAPTER_MS = 60_000
+SEGMENT_COLUMNS = ("segment_idx", "start_ms", "end_ms", "text", "language", "words", "excluded")
+"""Of `transcripts`: what a `Segment` is made of."""
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?…])\s+|\n+")
 
 
@@ -47,7 +49,6 @@ class Segment:
 
 def segments_of(transcript: pa.Table) -> list[Segment]:
     """The segments of a table of `transcripts` that are not excluded."""
-    columns = ["segment_idx", "start_ms", "end_ms", "text", "language", "words", "excluded"]
     return [
         Segment(
             row["segment_idx"],
@@ -57,7 +58,7 @@ def segments_of(transcript: pa.Table) -> list[Segment]:
             row["language"],
             tuple((word["word"], word["start_ms"]) for word in row["words"] or ()),
         )
-        for row in transcript.select(columns).to_pylist()
+        for row in transcript.select(SEGMENT_COLUMNS).to_pylist()
         if not row["excluded"]
     ]
 

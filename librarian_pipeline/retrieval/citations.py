@@ -1,13 +1,27 @@
 """Where a result is in the archive: the episode and the second, or the heading."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from librarian_pipeline.archive.timecodes import format_timecode
-from librarian_pipeline.chunking.passages import LONG_SEGMENT_MS, Segment, segments_of, split_long
+from librarian_pipeline.chunking.passages import LONG_SEGMENT_MS, SEGMENT_COLUMNS, Segment, segments_of, split_long
 from librarian_pipeline.retrieval.modes import Passage, Searcher
 from librarian_pipeline.storage.schemas import TRANSCRIPTS
-from librarian_pipeline.storage.tables import TableReader
+
+COLUMNS = pa.schema([TRANSCRIPTS.field(name) for name in SEGMENT_COLUMNS])
+TRANSCRIPTS_KEPT = 200
+"""At hand as tables: up to 0.3 MB an hour, with the times of words. The others are read again when they are cited."""
+
+
+class Tables(Protocol):
+    """What transcripts are read from: a warehouse, a snapshot, or what is kept of one."""
+
+    def read_all(self, table: str, partitions: Iterable[str], schema: pa.Schema) -> pa.Table: ...
 
 
 @dataclass(frozen=True)
@@ -34,10 +48,10 @@ class Citer:
     Where the words of a segment have times, the citation is that of the first word that matches.
     """
 
-    def __init__(self, tables: TableReader, searcher: Searcher) -> None:
+    def __init__(self, tables: Tables, searcher: Searcher) -> None:
         self._tables = tables
         self._searcher = searcher
-        self._segments: dict[str, list[Segment]] = {}
+        self._transcript = lru_cache(maxsize=TRANSCRIPTS_KEPT)(self._read_transcript)
 
     def cite(self, query: str, passage: Passage) -> Citation:
         """The citation of a passage as the answer to a query."""
@@ -73,14 +87,15 @@ class Citer:
         assert passage.end_ms is not None
         assert passage.first_segment is not None
         assert passage.last_segment is not None
-        for segment in self._segments_of(passage.episode_id):
-            if passage.first_segment <= segment.idx <= passage.last_segment:
-                pieces = split_long(segment, LONG_SEGMENT_MS)
-                for piece in pieces:
-                    if len(pieces) == 1 or (piece.start_ms < passage.end_ms and piece.end_ms > passage.start_ms):
-                        yield piece
+        transcript = self._transcript(passage.episode_id)
+        idx = transcript.column("segment_idx")
+        its_own = pc.and_(pc.greater_equal(idx, passage.first_segment), pc.less_equal(idx, passage.last_segment))
+        # An hour has some 700 segments with 9,000 words: only those of the passage become objects.
+        for segment in segments_of(transcript.filter(its_own)):
+            pieces = split_long(segment, LONG_SEGMENT_MS)
+            for piece in pieces:
+                if len(pieces) == 1 or (piece.start_ms < passage.end_ms and piece.end_ms > passage.start_ms):
+                    yield piece
 
-    def _segments_of(self, episode_id: str) -> list[Segment]:
-        if episode_id not in self._segments:
-            self._segments[episode_id] = segments_of(self._tables.read_all("transcripts", [episode_id], TRANSCRIPTS))
-        return self._segments[episode_id]
+    def _read_transcript(self, episode_id: str) -> pa.Table:
+        return self._tables.read_all("transcripts", [episode_id], COLUMNS)

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -106,7 +107,7 @@ def load_searcher(
 ) -> Searcher:
     """A searcher over the stored indexes, with the normaliser and the embedding model that they were built with.
 
-    `load` loads that model, once the first query needs it.
+    `load` loads that model, once the first query needs it; nothing else is read later, so the tables may be gone by then.
 
     Raises `UsageError` if there is no index yet, or if passages have changed since they were indexed.
     """
@@ -120,13 +121,14 @@ def load_searcher(
     if not same_passages or not set(vector_index.chunk_ids) <= set(raw_index.chunk_ids):
         fix = f"run `librarian run --home {shlex.quote(str(tables.root.parent))}`, or wait for the run that is at work"
         raise UsageError("passages have changed since they were indexed", fix)
+    built_with = tables.read("vector_index_model").to_pylist()
     return Searcher(
         chunks=chunks,
         raw_index=raw_index,
         stem_index=stem_index,
         vector_index=vector_index,
         normalizer=Normalizer(tables.read("bm25_stem_corpus").column("normalizer")[0].as_py()),
-        load_embedder=lambda: load(index_model(tables, settings)),
+        load_embedder=lambda: load(_model_of(built_with, settings)),
         fusion=settings.fusion,
         default_mode=settings.retrieval.default_mode,
     )
@@ -157,7 +159,10 @@ def index_model(tables: TableReader, settings: Settings) -> EmbeddingSettings:
     """
     if tables.committed("vector_index") is None:
         raise no_index(tables)
-    rows = tables.read("vector_index_model").to_pylist()
+    return _model_of(tables.read("vector_index_model").to_pylist(), settings)
+
+
+def _model_of(rows: list[dict[str, Any]], settings: Settings) -> EmbeddingSettings:
     if not rows:
         return settings.embeddings
     [built_with] = rows

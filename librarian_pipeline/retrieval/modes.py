@@ -172,13 +172,17 @@ class Searcher:
     def cosines_with(self, query: str, texts: Sequence[str]) -> list[float]:
         """The cosine of the query with each of some texts, which are embedded as passages are. It ranks no passage."""
         vector = self._query_vector(_clean(query))
-        embedder = self._loaded_embedder()
-        return [float(cosine) for cosine in np.vecdot(embedder.embed_passages(texts), vector)]
+        return [float(cosine) for cosine in np.vecdot(self._model().embed_passages(texts), vector)]
+
+    def warm_up(self) -> None:
+        """Loads the embedding model, if there are vectors to compare a query with: the first dense query then finds it."""
+        if self._vector_index.chunk_ids:
+            self._model()
 
     def _embed_query(self, query: str) -> Vectors:
-        return self._loaded_embedder().embed_query(query)
+        return self._model().embed_query(query)
 
-    def _loaded_embedder(self) -> Embedder:
+    def _model(self) -> Embedder:
         if self._embedder is None:
             self._embedder = self._load_embedder()
         return self._embedder

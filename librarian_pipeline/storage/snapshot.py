@@ -48,14 +48,33 @@ class Snapshot:
         """Reads every file whole. Raises `SnapshotError`, naming the first that is not as published to the last bit."""
         for name, digest in self.manifest.files.items():
             self._require_size(name, digest)
-            if sha256_of(self.folder / name) != digest.sha256:
-                raise SnapshotError(f"the snapshot {self.id} is damaged: {name} is not as it was published")
+            try:
+                found = sha256_of(self.folder / name)
+            except OSError as error:
+                raise self._unreadable(name, error) from error
+            self._require_digest(name, found)
+
+    def read_verified(self, name: str) -> bytes:
+        """A file of the manifest, to the last bit as it was published. Raises `SnapshotError` if it is another, or gone."""
+        try:
+            content = (self.folder / name).read_bytes()
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+        self._require_digest(name, hashlib.sha256(content).hexdigest())
+        return content
+
+    def _require_digest(self, name: str, found: str) -> None:
+        if found != self.manifest.files[name].sha256:
+            raise SnapshotError(f"the snapshot {self.id} is damaged: {name} is not as it was published")
+
+    def _unreadable(self, name: str, error: OSError) -> SnapshotError:
+        return SnapshotError(f"the snapshot {self.id} is damaged: {name} can't be read ({error.strerror})")
 
     def _require_size(self, name: str, digest: FileDigest) -> None:
         try:
             size = (self.folder / name).stat().st_size
         except OSError as error:
-            raise SnapshotError(f"the snapshot {self.id} is damaged: {name} can't be read ({error.strerror})") from error
+            raise self._unreadable(name, error) from error
         if size != digest.bytes:
             raise SnapshotError(f"the snapshot {self.id} is damaged: {name} has {size} bytes instead of {digest.bytes}")
 

@@ -109,7 +109,7 @@ class Snapshots:
             return ""
 
     def _way_out(self, name: str) -> str:
-        before = next((other for other in self._earlier(name) if self._is_whole(other)), None)
+        before = next((other for other in self.earlier(name) if self._is_whole(other)), None)
         back = f"`librarian publish --rollback{self._home()}` goes back to {before}, or " if before else ""
         return f"{back}{self._publish_anew()}"
 
@@ -119,8 +119,8 @@ class Snapshots:
     def _home(self) -> str:
         return f" --home {shlex.quote(str(self.folder.parent))}"
 
-    def _earlier(self, name: str | None) -> list[str]:
-        """What was published before that one, the latest first; all, if it is not known."""
+    def earlier(self, name: str | None) -> list[str]:
+        """What is there that was published before that one, the latest first; all, if it is not known."""
         line = self.history()
         return line[: line.index(name)][::-1] if name in line else line[::-1]
 
@@ -204,7 +204,7 @@ class Snapshots:
         """
         with self._writing():
             current = self.served_id()
-            target = next((name for name in self._earlier(current) if self._is_whole(name, thoroughly=True)), None)
+            target = next((name for name in self.earlier(current) if self._is_whole(name, thoroughly=True)), None)
             if target is None:
                 what = f"{current} is the oldest whole snapshot that is kept" if current else "nothing is published"
                 raise UsageError(f"{what}: there is none to go back to", f"see `librarian publish --list{self._home()}`")

@@ -72,7 +72,12 @@ class TableReader:
         return sorted(name.removesuffix(ending) for name in names if name.endswith(ending) and not name.startswith("."))
 
 
-def _rows(path: Path, columns: list[str] | None = None) -> pa.Table:
+def rows_in(file: bytes, columns: list[str]) -> pa.Table:
+    """Of a file that is in memory."""
+    return _rows(pa.BufferReader(file), columns)
+
+
+def _rows(source: Path | pa.BufferReader, columns: list[str] | None = None) -> pa.Table:
     """Of one file. `pq.read_table` would scan a data set, in threads: where files are small and many, that takes longer."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(source) as file:
         return file.read(columns, use_threads=False)

@@ -3,6 +3,7 @@
 Every normaliser maps a list of words and a language to a list of terms of the same length.
 """
 
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import version
@@ -29,6 +30,9 @@ SNOWBALL_LANGUAGES = {
     "it": "italian",
     "pl": "polish",
 }
+
+_STEMMING = threading.Lock()
+"""A stemmer of snowballstemmer keeps the word that it is at in itself: two threads would get each other's."""
 
 
 class Normalizer:
@@ -81,7 +85,10 @@ def _simplemma_languages() -> frozenset[str]:
 
 def _snowball_stem(word: str, language: str) -> str:
     stemmer = _snowball(language)
-    return str(stemmer.stemWord(word.casefold())) if stemmer is not None else word.casefold()
+    if stemmer is None:
+        return word.casefold()
+    with _STEMMING:
+        return str(stemmer.stemWord(word.casefold()))
 
 
 @lru_cache

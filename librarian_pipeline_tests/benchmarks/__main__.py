@@ -4,11 +4,11 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from librarian_pipeline_tests.benchmarks import accuracy, bm25, dense, memory, transcription, updating
+from librarian_pipeline_tests.benchmarks import accuracy, bm25, dense, memory, serving, transcription, updating
 from librarian_pipeline_tests.benchmarks.measuring import Figure, Line, as_markdown, figures_as_markdown
 
 RATIOS: dict[str, Callable[[bool], list[Line]]] = {
-    module.NAME: module.run for module in (transcription, bm25, dense, updating)
+    module.NAME: module.run for module in (transcription, bm25, dense, updating, serving)
 }
 FIGURES: dict[str, Callable[[bool], list[Figure]]] = {module.NAME: module.run for module in (accuracy, memory)}
 

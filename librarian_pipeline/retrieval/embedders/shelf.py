@@ -2,25 +2,31 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from weakref import WeakValueDictionary
 
 from librarian_pipeline.retrieval.embedders.interface import Embedder, OnProgress, Vectors
 from librarian_pipeline.settings import EmbeddingSettings
 
 
 class EmbedderShelf:
-    """`load` is called when a model is first asked for, by one thread while the others wait."""
+    """`load` is called when a model is first asked for, by one thread while the others wait.
+
+    The model that was asked for last stays; another one as long as some searcher has it, so that a server that goes from
+    model to model doesn't gather them.
+    """
 
     def __init__(self, load: Callable[[EmbeddingSettings], Embedder]) -> None:
         self._load = load
-        self._loaded: dict[EmbeddingSettings, Embedder] = {}
+        self._in_use: WeakValueDictionary[EmbeddingSettings, _OneAtATime] = WeakValueDictionary()
+        self._last: _OneAtATime | None = None
         self._lock = threading.Lock()
 
     def get(self, model: EmbeddingSettings) -> Embedder:
         """Raises `ModelNotFoundError` where its weights are not there; then the next who asks tries again."""
         with self._lock:
-            if model not in self._loaded:
-                self._loaded[model] = _OneAtATime(self._load(model))
-            return self._loaded[model]
+            found = self._in_use.get(model) or _OneAtATime(self._load(model))
+            self._in_use[model] = self._last = found
+            return found
 
 
 class _OneAtATime:
