@@ -25,7 +25,8 @@ LINES = (
     "The bell was cast in a pit behind the church, {number}.",
     "Zvonař ulil zvon v jámě za kostelem, {number}.",
 )
-STEP_MS = 12_000
+STEP_MS = 6_000
+"""Two of them make a passage, so that citations differ from where passages begin."""
 KEEP = 3
 
 Episode = tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]

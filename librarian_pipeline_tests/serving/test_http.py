@@ -123,7 +123,7 @@ def test_a_real_client_with_the_token_searches(home: Path) -> None:
             create_mcp_http_client(headers={"Authorization": f"Bearer {TOKEN}"}) as http_client,
             Client(streamable_http_client(url, http_client=http_client)) as client,
         ):
-            result = await client.call_tool("search_podcast", {"query": "owl", "mode": "bm25_raw"})
+            result = await client.call_tool("search_podcast", {"query": "bell", "mode": "bm25_raw"})
             return str(result.structured_content["hits"][0]["chunk_id"])
 
     with http_server(home, MCP_TOKEN=TOKEN) as url:

@@ -17,9 +17,9 @@ from librarian_pipeline.serving.edition import Edition
 from librarian_pipeline.serving.library import Library
 from librarian_pipeline.settings import EmbeddingSettings
 from librarian_pipeline.storage.snapshot import Snapshot, SnapshotError
-from librarian_pipeline_tests.serving.publishing import flip_a_bit, publish_number, workspace_at
+from librarian_pipeline_tests.serving.publishing import STEP_MS, flip_a_bit, publish_number, workspace_at
 
-QUERY = "salt and the owl"
+QUERY = "the owl in the pit"
 
 
 @pytest.fixture
@@ -41,6 +41,11 @@ def what_is_in(edition: Edition) -> dict[str, Any]:
     """All that a request may ask of it."""
     found = {mode: [(hit.passage.text, hit.citation) for hit in edition.search(QUERY, mode, 50)] for mode in MODES}
     return {**found, "passages": edition.passages_of("ep01"), "titles": [row["title"] for row in edition.episodes.values()]}
+
+
+def test_a_passage_is_cited_at_the_second_that_matches_rather_than_at_its_start(library: Library) -> None:
+    [hit] = library.edition().search("owl", "bm25_raw", 1)
+    assert (hit.passage.start_ms, hit.citation.start_ms) == (1, STEP_MS + 1)
 
 
 def test_what_is_published_is_taken_up_by_the_next_request(home: Path, library: Library) -> None:

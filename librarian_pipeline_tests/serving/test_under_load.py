@@ -60,7 +60,8 @@ def numbers_in(text: str, structured: dict[str, Any]) -> set[int]:
     places = structured.get("hits") or structured.get("passages") or []
     told = {int(number) for number in re.findall(r", (\d+)\.", text)}
     told |= {int(place["title"]) for place in places if place.get("title")}
-    return told | {place["start_ms"] % STEP_MS for place in places if place["start_ms"] is not None}
+    times = (place.get(name) for place in places for name in ("start_ms", "cited_ms"))
+    return told | {time_ms % STEP_MS for time_ms in times if time_ms is not None}
 
 
 async def search_until(client: Client, ended: anyio.Event, generator: random.Random) -> dict[str, set[int]]:
