@@ -74,6 +74,22 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "answers.base_url": ("http://127.0.0.1:8080/v1", set()),
     "answers.model": ("a-model", set()),
     "answers.timeout_s": (5, set()),
+    "serving.max_result_bytes": (40_000, set()),
+    "serving.audio_link": ("https://example.org/{episode_id}.mp3", set()),
+    # Azure's index and scores are no assets of the graph: they stand apart from publication.
+    "azure.owner": ("somebody", set()),
+    "azure.dimensions": (256, set()),
+    "azure.max_documents": (5_000, set()),
+    "azure.max_tokens": (1_000, set()),
+    "azure.price_per_1000_tokens": (0.01, set()),
+    "azure.max_cost": (1.0, set()),
+    "azure.embed_batch": (8, set()),
+    "azure.upload_batch": (8, set()),
+    "azure.timeout_s": (5, set()),
+    "azure.retries": (1, set()),
+    "azure.max_wait_s": (5, set()),
+    "azure.search_api_version": ("2025-09-01", set()),
+    "azure.openai_api_version": ("2025-04-01", set()),
     "evaluation.bootstrap_resamples": (500, {"eval_scores"}),
     "evaluation.confidence": (0.9, {"eval_scores"}),
     "gold.max_paraphrase_overlap": (0.2, set()),
@@ -100,6 +116,9 @@ PACKAGES = {
     "mutagen": {"episodes", "notes"},
 }
 
+NEEDED_BESIDE: dict[str, dict[str, object]] = {"azure.max_cost": {"price_per_1000_tokens": 0.01}}
+"""Settings that another one asks for."""
+
 
 @pytest.fixture(autouse=True)
 def _cache_of_its_own(tmp_path_factory, monkeypatch):
@@ -118,7 +137,7 @@ def settings_with(model: str, key: str = "", value: object = None) -> Settings:
     values: dict[str, dict[str, object]] = {"embeddings": {"model": model}}
     if key:
         section, name = key.split(".")
-        values.setdefault(section, {})[name] = value
+        values.setdefault(section, {}).update({**NEEDED_BESIDE.get(key, {}), name: value})
     return Settings(**values)
 
 
