@@ -338,6 +338,22 @@ def report(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
 
 
 @app.command()
+def demo(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
+    """Asks what the files in demos/ ask, and shows whether the published index finds what they promise."""
+    from librarian_pipeline.console import print_lines
+    from librarian_pipeline.demo.playing import play
+    from librarian_pipeline.demo.script import read_demos
+    from librarian_pipeline.demo.showing import lines_of
+    from librarian_pipeline.serving.library import Library
+
+    demos = read_demos(home / "demos")
+    shown = Library(_open(home)).carry_out(lambda edition: [play(demo, edition) for demo in demos])
+    for number, showing in enumerate(shown, start=1):
+        print_lines(lines_of(showing, number))
+    raise typer.Exit(0 if all(showing.kept for showing in shown) else 1)
+
+
+@app.command()
 def serve(
     home: Home = DEFAULT_HOME,
     warm: Annotated[

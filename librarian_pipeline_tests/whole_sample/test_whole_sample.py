@@ -1,17 +1,25 @@
 """The whole sample archive, from nothing: what the README shows is what a run gives. `make test-sample` takes minutes."""
 
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
-from librarian_pipeline_tests.conftest import REPOSITORY, RunResult, copy_sources, run_librarian
+from librarian_pipeline_tests.conftest import REPOSITORY, SAMPLE, RunResult, copy_sources, run_librarian
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = copy_sources(tmp_path_factory.mktemp("whole") / "data")
+    shutil.copytree(SAMPLE / "demos", home / "demos")
+    return home
+
+
+@pytest.fixture(scope="module")
+def result(home: Path) -> RunResult:
     return run_librarian("run", "--home", str(home), timeout=1_200)
 
 
@@ -31,3 +39,10 @@ def test_the_score_table_of_the_readme_is_that_of_the_run(result: RunResult) -> 
     shown = re.search(r"^\$ make run\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     assert shown is not None
     assert table_in(shown[1]) == table_in(result.stdout)
+
+
+def test_the_three_demonstrations_show_what_they_promise(home: Path, result: RunResult) -> None:
+    shown = run_librarian("demo", "--home", str(home))
+    assert shown.returncode == 0, shown.stdout
+    assert re.findall(r"^[1-9]\. ", shown.stdout, re.MULTILINE) == ["1. ", "2. ", "3. "]
+    assert "NOT AS PROMISED" not in shown.stdout

@@ -1,0 +1,1 @@
+"""Demonstrations: questions to an archive together with what they are expected to find, in `demos/*.toml`."""
