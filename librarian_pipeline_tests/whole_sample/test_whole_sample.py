@@ -1,17 +1,26 @@
 """The whole sample archive, from nothing: what the README shows is what a run gives. `make test-sample` takes minutes."""
 
 import re
+from pathlib import Path
 
+import anyio
 import pytest
 
+from librarian_pipeline.retrieval.modes import MODES
+from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import REPOSITORY, RunResult, copy_sources, run_librarian
+from librarian_pipeline_tests.serving.ranks import measured_ranks, served_ranks
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    home = copy_sources(tmp_path_factory.mktemp("whole") / "data")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_sources(tmp_path_factory.mktemp("whole") / "data")
+
+
+@pytest.fixture(scope="module")
+def result(home: Path) -> RunResult:
     return run_librarian("run", "--home", str(home), timeout=1_200)
 
 
@@ -31,3 +40,12 @@ def test_the_score_table_of_the_readme_is_that_of_the_run(result: RunResult) -> 
     shown = re.search(r"^\$ make run\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     assert shown is not None
     assert table_in(shown[1]) == table_in(result.stdout)
+
+
+def test_every_gold_query_is_served_in_every_mode_at_the_ranks_that_were_measured(home: Path, result: RunResult) -> None:
+    workspace = Workspace.open(home)
+    snapshot = workspace.snapshots.current()
+    assert snapshot is not None
+    measured = measured_ranks(snapshot)
+    assert len(measured) > 300 * len(MODES)
+    assert anyio.run(served_ranks, workspace, snapshot) == measured
