@@ -2,24 +2,19 @@
 
 import random
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 
 from librarian_pipeline.retrieval.modes import MODES
-from librarian_pipeline.serving.library import Library
-from librarian_pipeline.serving.mcp.arguments import MAX_K
-from librarian_pipeline.serving.mcp.server import build_server
 from librarian_pipeline.settings import ServingSettings
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.pipeline.small_archive import SENTENCES, small_archive, write_gold
 from librarian_pipeline_tests.pipeline.updating import bring
 from librarian_pipeline_tests.serving.publishing import flip_a_bit
+from librarian_pipeline_tests.serving.ranks import client_of, measured_ranks, search, served_ranks
 
 AT_A_TIME = 32
 
@@ -34,43 +29,13 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace.open(home)
 
 
-@asynccontextmanager
-async def client_of(workspace: Workspace, serving: ServingSettings | None = None) -> AsyncIterator[Client]:
-    library = Library(workspace)
-    async with Client(build_server(lambda: library, serving or workspace.settings.serving)) as client:
-        yield client
-
-
-async def search(client: Client, **asked: Any) -> dict[str, Any]:
-    result = await client.call_tool("search_podcast", asked)
-    assert not result.is_error, result.content
-    found: dict[str, Any] = result.structured_content
-    return found
-
-
 def test_every_gold_query_is_served_in_every_mode_at_the_ranks_that_were_measured(workspace: Workspace) -> None:
     snapshot = workspace.snapshots.current()
     assert snapshot is not None
-    queries = {row["query_id"]: row["query"] for row in snapshot.tables.read("gold_set").to_pylist()}
-    measured: dict[tuple[str, str], list[tuple[int, str, float]]] = {
-        (mode, query_id): [] for mode in MODES for query_id in queries
-    }
-    for row in snapshot.tables.read("rankings").to_pylist():
-        if row["rank"] <= MAX_K:
-            measured[row["mode"], row["query_id"]].append((row["rank"], row["chunk_id"], row["score"]))
-
-    async def ask() -> dict[tuple[str, str], list[tuple[int, str, float]]]:
-        served = {}
-        async with client_of(workspace) as client:
-            for mode, query_id in measured:
-                found = await search(client, query=queries[query_id], mode=mode, k=MAX_K)
-                assert found["snapshot"] == snapshot.id
-                served[mode, query_id] = [(hit["rank"], hit["chunk_id"], hit["score"]) for hit in found["hits"]]
-        return served
-
+    measured = measured_ranks(snapshot)
     assert len(measured) == len(MODES) * len(SENTENCES)
-    assert sum(map(len, measured.values())) > len(measured)
-    assert anyio.run(ask) == measured
+    assert all(measured[mode, "q0"] for mode in MODES)
+    assert anyio.run(served_ranks, workspace, snapshot) == measured
 
 
 def test_many_requests_at_a_time_get_what_each_gets_alone(workspace: Workspace) -> None:

@@ -221,6 +221,22 @@ def test_a_flipped_bit_anywhere_is_found(tmp_path_factory: pytest.TempPathFactor
         again.verify()
 
 
+def test_a_file_is_read_to_the_last_bit_as_it_was_published_or_not_at_all(tmp_path: Path) -> None:
+    publish(tmp_path, 1)
+    snapshot = snapshots_at(tmp_path).current()
+    assert snapshot is not None
+    name = "passages/ep01.parquet"
+    path = snapshot.folder / name
+    whole = path.read_bytes()
+    assert snapshot.read_verified(name) == whole
+    path.write_bytes(bytes([*whole[:-1], whole[-1] ^ 1]))
+    with pytest.raises(SnapshotError, match=f"{name} is not as it was published"):
+        snapshot.read_verified(name)
+    path.unlink()
+    with pytest.raises(SnapshotError, match=f"{name} can't be read"):
+        snapshot.read_verified(name)
+
+
 def test_publishing_a_damaged_snapshot_again_makes_it_whole(tmp_path: Path) -> None:
     name = publish(tmp_path, 1)
     path = tmp_path / "published" / name / "scores" / "all.parquet"

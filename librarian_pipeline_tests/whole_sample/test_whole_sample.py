@@ -4,9 +4,13 @@ import re
 import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
+from librarian_pipeline.retrieval.modes import MODES
+from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import REPOSITORY, SAMPLE, RunResult, copy_sources, run_librarian
+from librarian_pipeline_tests.serving.ranks import measured_ranks, served_ranks
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -46,3 +50,12 @@ def test_the_three_demonstrations_show_what_they_promise(home: Path, result: Run
     assert shown.returncode == 0, shown.stdout
     assert re.findall(r"^[1-9]\. ", shown.stdout, re.MULTILINE) == ["1. ", "2. ", "3. "]
     assert "NOT AS PROMISED" not in shown.stdout
+
+
+def test_every_gold_query_is_served_in_every_mode_at_the_ranks_that_were_measured(home: Path, result: RunResult) -> None:
+    workspace = Workspace.open(home)
+    snapshot = workspace.snapshots.current()
+    assert snapshot is not None
+    measured = measured_ranks(snapshot)
+    assert len(measured) > 300 * len(MODES)
+    assert anyio.run(served_ranks, workspace, snapshot) == measured
