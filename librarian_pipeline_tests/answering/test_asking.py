@@ -53,7 +53,7 @@ def test_words_alone_decide_for_a_model_that_nobody_calibrated(edition: Edition)
 
 
 def test_a_model_is_asked_for_nothing_by_the_modes_of_words(edition: Edition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edition.searcher, "_loaded_embedder", lambda: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(edition.searcher, "_model", lambda: pytest.fail("a model was loaded"))
     assert asked(edition, "boiled salt iron pans", WORDS, "bm25_stem").status == "answered"
 
 

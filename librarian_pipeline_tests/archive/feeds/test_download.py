@@ -369,8 +369,8 @@ def test_a_server_that_asks_to_wait_for_long_is_left_for_another_time(
 def test_a_slow_server_is_waited_for_while_something_comes(
     server: Loopback, part: PartFile, fetch: Callable[..., Downloaded]
 ) -> None:
-    server.answers["/a"] = [trickling(BODY, [0.1] * 10)]
-    fetch(server.url("/a"), Limits(PLENTY, 0.5, 1))
+    server.answers["/a"] = [trickling(BODY, [0.25] * 10)]
+    fetch(server.url("/a"), Limits(PLENTY, 2, 1))
     assert content(part) == BODY
 
 
