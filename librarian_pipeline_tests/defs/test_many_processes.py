@@ -25,7 +25,7 @@ AT_ONCE = '[dagster]\nexecutor = "multiprocess"\nmax_concurrent_runs = 6\nsensor
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Six episodes, their passages and vectors not derived: two steps for each, and each of them a process."""
+    """Six episodes whose vectors are not derived: a step for each, and each of them a process."""
     home = tmp_path / "home"
     for number, episode in enumerate(EPISODES):
         add_published(home, episode, SENTENCES[number % 3 : number % 3 + 4])
@@ -33,8 +33,7 @@ def home(tmp_path: Path) -> Path:
     write_gold(home, {"q1": ("who counted the grain", "ep0")})
     (home / "librarian.toml").write_text(SETTINGS + AT_ONCE)
     bring(home)
-    for table in ("chunks", "embeddings"):
-        shutil.rmtree(home / "warehouse" / table)
+    shutil.rmtree(home / "warehouse" / "embeddings")
     return home
 
 
@@ -64,8 +63,7 @@ def test_six_episodes_at_once_by_the_daemon_and_a_command_beside_it(home: Path, 
             failed = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
             # One that measures anew may find the index under it replaced by the command.
             assert [run.job_name for run in failed if "reeval" not in run.job_name] == []
-            for asset in ("chunks", "embeddings"):
-                assert derived_by_episode(instance, asset) == dict.fromkeys(EPISODES, 1)
+            assert derived_by_episode(instance, "embeddings") == dict.fromkeys(EPISODES, 1)
         change_is_taken_up_by_the_daemon(home)
     # Everything but the files that the change touched is what a build from nothing gives.
     add_notes(clean, "ep0", "Changed while the daemon was at work.")

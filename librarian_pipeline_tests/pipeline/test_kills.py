@@ -1,6 +1,7 @@
 """Killed at any moment, again and again: the next run ends with the content of an undisturbed one."""
 
 import multiprocessing
+import os
 import random
 import shutil
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 from librarian_pipeline_tests.pipeline.small_archive import SENTENCES, add_notes, add_published, small_archive
 from librarian_pipeline_tests.pipeline.updating import bring, content
 
-KILLS = 50
+KILLS = int(os.environ.get("LIBRARIAN_TEST_KILLS", "20"))
 SEED = 20_261
 
 
