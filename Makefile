@@ -24,11 +24,12 @@ test-browser: browser-there $(VENV)/.installed-browser  ## try the UI's pages in
 test-sample: $(VENV)/.installed-test  ## derive the whole sample archive anew, and hold the README against it: some minutes
 	@$(BIN)/python -m pytest --numprocesses=0 librarian_pipeline_tests/whole_sample
 
-test-soak: export LIBRARIAN_TEST_SEQUENCES = 200
-test-soak: export LIBRARIAN_TEST_KILLS = 50
-test-soak: export LIBRARIAN_TEST_PUBLICATIONS = 100
+test-soak: export TEST_SEQUENCES = 200
+test-soak: export TEST_KILLS = 50
+test-soak: export TEST_EPISODES = 6
+test-soak: export TEST_PUBLICATIONS = 100
 test-soak: $(VENV)/.installed-test  ## the tests of edits, kills and publications at random, with more rounds than in `make test`
-	@$(BIN)/python -m pytest librarian_pipeline_tests/pipeline/test_incremental_equals_clean.py librarian_pipeline_tests/pipeline/test_kills.py librarian_pipeline_tests/serving/test_under_load.py librarian_pipeline_tests/storage/test_snapshot_readers.py
+	@$(BIN)/python -m pytest librarian_pipeline_tests/defs/test_many_processes.py librarian_pipeline_tests/pipeline/test_incremental_equals_clean.py librarian_pipeline_tests/pipeline/test_kills.py librarian_pipeline_tests/serving/test_under_load.py librarian_pipeline_tests/storage/test_snapshot_readers.py
 
 browser-there:
 	@command -v chromium >/dev/null || { echo "chromium is missing: apt-get install --no-install-recommends chromium" >&2; exit 1; }

@@ -13,7 +13,7 @@ import pytest
 from librarian_pipeline_tests.storage.publishing import numbers_in, publish, snapshots_at
 
 READERS = 4
-PUBLICATIONS = int(os.environ.get("LIBRARIAN_TEST_PUBLICATIONS", "40"))
+PUBLICATIONS = int(os.environ.get("TEST_PUBLICATIONS", "40"))
 KILLED = 20
 SEED = 20_261
 
@@ -61,7 +61,7 @@ def test_readers_during_publications_with_publishers_killed_at_random_moments(
     while done.value < PUBLICATIONS:
         child = context.Process(target=publish_on, args=(tmp_path, done.value + 1, PUBLICATIONS + 1, done))
         child.start()
-        child.join(generator.uniform(0.05, 1.5) if killed < KILLED else None)
+        child.join(generator.uniform(0.05, 0.8) if killed < KILLED else None)
         if child.is_alive():
             child.kill()
             child.join()
