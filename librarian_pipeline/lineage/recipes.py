@@ -63,7 +63,8 @@ def _particulars(asset: str, settings: Settings, files: EpisodeFiles | None) -> 
             return _transcript_recipe(settings, files)
         case "chunks":
             return settings.chunks.model_dump()
-        case "embeddings":
+        case "embeddings" | "vector_index":
+            # The index names the model that a query needs: other weights may give equal vectors, which would start nothing.
             return embedder_recipe(settings.embeddings)
         case "bm25_raw_index":
             return settings.bm25.model_dump()

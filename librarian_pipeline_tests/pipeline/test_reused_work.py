@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from librarian_pipeline.retrieval.embedders import registry
 from librarian_pipeline.retrieval.embedders.char_ngram import CharNgramEmbedder
+from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.pipeline.small_archive import (
     SETTINGS,
     StandInTranscriber,
@@ -89,3 +91,10 @@ def test_the_same_text_in_two_episodes_is_embedded_once(home: Path, embedded: li
     (home / "notes" / "three.md").write_bytes(notes)
     bring(home)
     assert embedded == []
+
+
+def test_other_weights_that_give_equal_vectors_are_named_by_the_index(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_code_digest", lambda: "0" * 64)
+    bring(home)
+    [model] = Workspace.open(home).warehouse.read("vector_index_model").to_pylist()
+    assert model["digest"] == "0" * 64
