@@ -86,25 +86,27 @@ def shortened(lines: Sequence[str], most: int) -> str:
     return "; ".join([*lines[:most], *more])
 
 
-def examine(
-    gold: pa.Table, passages: Mapping[str, Passage] | None, settings: GoldSettings, overlaps: Sequence[Overlap] | None = None
-) -> list[HygieneCheck]:
-    """All checks of a gold set (rows of `schemas.GOLD_SET`); without passages, those that need none.
+@dataclass(frozen=True)
+class Examined:
+    """All that is found out about a gold set, before any threshold; `overlaps` is None without passages."""
 
-    `overlaps` are what `measure_overlaps` gave for the same gold set and passages, if that is known.
-    """
+    checks: tuple[HygieneCheck, ...]
+    overlaps: tuple[Overlap, ...] | None
+
+    def judged_by(self, settings: GoldSettings) -> list[HygieneCheck]:
+        """All checks; without passages, those that need none."""
+        if self.overlaps is None:
+            return list(self.checks)
+        return [*self.checks, wordy_paraphrases(self.overlaps, settings), matched_unanswerable(self.overlaps, settings)]
+
+
+def examine(gold: pa.Table, passages: Mapping[str, Passage] | None) -> Examined:
+    """Examines a gold set (rows of `schemas.GOLD_SET`), against an archive's passages if there are any."""
     queries = _by_query(gold)
-    found = [duplicate_queries(queries), shared_episodes(gold)]
+    of_queries = (duplicate_queries(queries), shared_episodes(gold))
     if passages is None:
-        return found
-    judged = judge(gold, passages)
-    measured = measure_overlaps(gold, passages) if overlaps is None else overlaps
-    return [
-        unresolved_labels(judged),
-        *found,
-        wordy_paraphrases(measured, settings),
-        matched_unanswerable(measured, settings),
-    ]
+        return Examined(of_queries, None)
+    return Examined((unresolved_labels(judge(gold, passages)), *of_queries), tuple(measure_overlaps(gold, passages)))
 
 
 def _by_query(gold: pa.Table) -> dict[str, dict[str, Any]]:

@@ -63,16 +63,16 @@ TEXTS = passages(
 
 
 def check(name: str, *rows: dict[str, Any], settings: GoldSettings = SETTINGS) -> HygieneCheck:
-    (found,) = [found for found in examine(gold(*rows), TEXTS, settings) if found.name == name]
+    (found,) = [found for found in examine(gold(*rows), TEXTS).judged_by(settings) if found.name == name]
     return found
 
 
 def test_each_check_that_is_told_of_is_made():
-    assert {found.name for found in examine(gold(query("q1", "x")), TEXTS, SETTINGS)} == HYGIENE_CHECKS.keys()
+    assert {found.name for found in examine(gold(query("q1", "x")), TEXTS).judged_by(SETTINGS)} == HYGIENE_CHECKS.keys()
 
 
 def test_without_passages_only_the_queries_are_looked_at():
-    assert {found.name for found in examine(gold(query("q1", "x")), None, SETTINGS)} == set(OF_QUERIES_ALONE)
+    assert {found.name for found in examine(gold(query("q1", "x")), None).judged_by(SETTINGS)} == set(OF_QUERIES_ALONE)
 
 
 def test_a_span_that_no_passage_meets_is_an_error_that_names_query_and_span():
