@@ -346,8 +346,9 @@ def demo(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
     from librarian_pipeline.demo.showing import lines_of
     from librarian_pipeline.serving.library import Library
 
-    demos = read_demos(home / "demos")
-    shown = Library(_open(home)).carry_out(lambda edition: [play(demo, edition) for demo in demos])
+    workspace = _open(home)
+    demos = read_demos(workspace.home / "demos")
+    shown = Library(workspace).carry_out(lambda edition: [play(demo, edition) for demo in demos])
     for number, showing in enumerate(shown, start=1):
         print_lines(lines_of(showing, number))
     raise typer.Exit(0 if all(showing.kept for showing in shown) else 1)

@@ -68,10 +68,12 @@ def shortfall(evidence: Evidence, least_cosine: float | None, least_coverage: fl
     """Why the evidence is not enough; None where it is."""
     if is_enough(evidence, least_cosine, least_coverage):
         return None
-    words = f"no passage holds {least_coverage:.0%} of its words' weight (the best: {evidence.coverage:.0%})"
+    held = f"{math.floor(100 * evidence.coverage)} % of their weight, {100 * least_coverage:g} % are needed"
+    told = f"the archive has too little on this: no passage has enough of the question's words ({held})"
     if evidence.cosine is None:
-        return f"the archive has too little on this: {words}"
+        return told
     if least_cosine is None:
-        return f"the archive has too little on this: {words}, and no [answers] min_cosine is set for its embedding model"
-    near = f"the nearest passage has a cosine of {evidence.cosine:.3f}, below {least_cosine:.3f}"
-    return f"the archive has too little on this: {near}, and {words}"
+        return f"{told}, and no [answers] min_cosine is set for its embedding model"
+    # Rounded down: what is below a threshold must not read like it.
+    near = f"cosine {math.floor(1_000 * evidence.cosine) / 1_000:.3f}, {least_cosine:g} is needed"
+    return f"{told}, and none is near enough in meaning ({near})"

@@ -9,13 +9,16 @@ from librarian_pipeline.answering.wording import sentences, words_of
 from librarian_pipeline.retrieval.modes import Passage, Searcher
 
 MOST_SENTENCES = 3
+CLOSING = "\"'”’»)]"
+"""What may follow the mark that ends a sentence."""
 
 
 def extract(searcher: Searcher, query: str, mode: str | None, retrieved: Sequence[Passage]) -> list[Proposed]:
     """The sentence of each of the first passages that is nearest to the query: at most three, in the passages' order.
 
     By cosine where the mode asks the embedding model, else by the idf of the query's terms that none before it holds.
-    Neighbouring passages share segments: no sentence is taken twice.
+    Neighbouring passages share segments: no sentence is taken twice. Nor are questions, which are near to questions, and say
+    nothing.
     """
     taken: list[Proposed] = []
     covered: set[str] = set()
@@ -35,8 +38,9 @@ def extract(searcher: Searcher, query: str, mode: str | None, retrieved: Sequenc
 
 def _quotes(passage: Passage) -> Iterator[str]:
     for start, end in sentences(passage.text):
-        if len(words_of(passage.text[start:end])) >= LEAST_WORDS:
-            yield passage.text[start:end]
+        sentence = passage.text[start:end]
+        if len(words_of(sentence)) >= LEAST_WORDS and not sentence.rstrip(CLOSING).endswith("?"):
+            yield sentence
 
 
 def _scores(

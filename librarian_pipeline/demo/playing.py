@@ -8,6 +8,7 @@ from librarian_pipeline.answering.asking import ask
 from librarian_pipeline.demo.script import Demo
 from librarian_pipeline.evaluation.gold import GoldQuery, gold_table
 from librarian_pipeline.evaluation.judging import JudgedQuery, judge
+from librarian_pipeline.reading.marks import excerpt, marked
 from librarian_pipeline.retrieval.modes import Passage
 from librarian_pipeline.serving.edition import CitedHit, Edition
 from librarian_pipeline.settings import AnswerSettings
@@ -17,6 +18,7 @@ from librarian_pipeline.text.tokens import raw_tokens
 CONTENT_SHARE = 0.05
 """A lemma that more of the passages of its language hold is no content word: such as `the`, `who`, `have`."""
 LEMMAS = "simplemma"
+EXCERPT_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,11 @@ class Promise:
 
 @dataclass(frozen=True)
 class Showing:
-    """A demonstration as it was played. `hits` are the first results, as far as the promise goes."""
+    """A demonstration as it was played. `hits` are the first results, as far as the promise goes, each with its excerpt."""
 
     demo: Demo
     mode: str
-    hits: Sequence[CitedHit]
+    hits: Sequence[tuple[CitedHit, str]]
     answer: Answer | None
     promises: Sequence[Promise]
 
@@ -55,10 +57,11 @@ def play(demo: Demo, edition: Edition) -> Showing:
         *([_no_shared_word(demo, answering, edition)] if demo.shares_no_word else []),
         *(_missed(other, demo, judged, edition) for other in demo.not_found_by),
     ]
+    shown = [(hit, excerpt(marked(hit.passage, demo.query, edition.searcher), EXCERPT_CHARACTERS).text) for hit in hits]
     if not demo.claims_from:
-        return Showing(demo, mode, hits, None, promises)
+        return Showing(demo, mode, shown, None, promises)
     answer = ask(edition, demo.query, mode, AnswerSettings())
-    return Showing(demo, mode, hits, answer, [*promises, _claimed(answer, demo.claims_from, judged, edition)])
+    return Showing(demo, mode, shown, answer, [*promises, _claimed(answer, demo.claims_from, judged, edition)])
 
 
 def _judged(demo: Demo, edition: Edition) -> JudgedQuery:

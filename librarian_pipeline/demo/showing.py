@@ -6,7 +6,6 @@ from librarian_pipeline.answering.showing import answer_lines
 from librarian_pipeline.demo.playing import Showing
 
 KEPT = {True: "as promised", False: "NOT AS PROMISED"}
-SHOWN_CHARACTERS = 200
 
 
 def lines_of(showing: Showing, number: int) -> Iterator[str]:
@@ -14,10 +13,8 @@ def lines_of(showing: Showing, number: int) -> Iterator[str]:
     yield f"{number}. {demo.title}"
     yield f"   {demo.tells}"
     yield f"   > {demo.query}   ({showing.mode})"
-    for hit in showing.hits:
-        text = hit.passage.text
-        shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
-        yield f"   {hit.hit.rank}. {hit.citation.text}: {shown}"
+    for hit, excerpt in showing.hits:
+        yield f"   {hit.hit.rank}. {hit.citation.text}: {' '.join(excerpt.split())}"
     if showing.answer is not None:
         yield from (f"   {line}" for line in answer_lines(showing.answer))
     for promise in showing.promises:

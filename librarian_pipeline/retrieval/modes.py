@@ -101,7 +101,7 @@ class Searcher:
 
     def search(self, query: str, mode: str | None = None, k: int = 5) -> list[Hit]:
         """The `k` best passages for a query, best first, in a mode or the default one. Fewer, or none, where fewer passages
-        are candidates.
+        are candidates, and none for signs without a word: a model would rank passages by chance.
 
         Raises `UsageError` for a blank query, an unknown mode, or a `k` outside 1 to `MAX_K`.
         """
@@ -112,7 +112,8 @@ class Searcher:
             raise UsageError(f"there is no mode {mode!r}", f"use one of: {', '.join(MODES)}")
         if not 1 <= k <= MAX_K:
             raise UsageError(f"k = {k} is out of range", f"use 1 to {MAX_K}")
-        ranked = self._rankers[mode](_clean(query), k)
+        cleaned = _clean(query)
+        ranked = self._rankers[mode](cleaned, k) if raw_tokens(cleaned) else []
         return [Hit(rank, hit.score, self.passages[hit.chunk_id]) for rank, hit in enumerate(ranked, start=1)]
 
     def _rank_raw(self, query: str, k: int) -> list[Ranked]:
@@ -147,7 +148,7 @@ class Searcher:
         if not self._vector_index.chunk_ids:
             return None
         vector = self._query_vector(query)
-        # The fallback sees nothing in `???`: all passages would tie at zero.
+        # For a vector of zeros all passages would tie.
         return self._vector_index.scores(vector) if vector.any() else None
 
     def _rank_hybrid(self, query: str, k: int) -> list[Ranked]:

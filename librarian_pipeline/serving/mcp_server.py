@@ -45,6 +45,13 @@ def serve(home: Path, listening: "Listening | None" = None, *, warm: bool = Fals
     if warm:
         threading.Thread(target=_warm_up, args=(library,), daemon=True).start()
     if listening is None:
+        if sys.stdin.isatty():
+            from librarian_pipeline.console import print_lines
+
+            print_lines(
+                ["MCP server on stdio, for a client that starts it; --http serves an address (Ctrl-C ends it)"],
+                to_stderr=True,
+            )
         # Nothing is left undone by a reader. Python's own way would wait for the thread that waits for the client.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         server.run("stdio")

@@ -244,7 +244,7 @@ def _out_of_order(request: Request, error: Exception) -> Response:
     """Before the first publication, and where no published snapshot is whole."""
     assert isinstance(error, LibrarianError)
     return _message(
-        Frame(None), Asked(), HTTPStatus.SERVICE_UNAVAILABLE, "Nothing can be searched yet", error.message, error.fix
+        Frame(None), Asked(), HTTPStatus.SERVICE_UNAVAILABLE, "Nothing can be searched", error.message, error.fix
     )
 
 

@@ -47,7 +47,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands around every page."""
+    """What stands around every page. `snapshot` is None where a page is not of one."""
 
     snapshot: str | None
     warning: str | None = None
@@ -70,7 +70,7 @@ def page(title: str, frame: Frame, asked: Asked, *content: Child) -> str:
         _form(frame, asked) if frame.default_mode else None,
     )
     warning = element("p", f"Warning: {frame.warning}", class_="warning", role="status") if frame.warning else None
-    foot = element("footer", element("p", f"Published index: {frame.snapshot or 'none yet'}"))
+    foot = element("footer", element("p", f"Published index: {frame.snapshot}")) if frame.snapshot else None
     body = element("body", top, element("main", warning, *content, id="content"), foot)
     return f"<!doctype html>{element('html', head, body, lang='en')}"
 

@@ -1,3 +1,7 @@
+from dataclasses import replace
+
+import pytest
+
 from librarian_pipeline.answering.extractive import MOST_SENTENCES, extract
 from librarian_pipeline.answering.wording import words_of
 from librarian_pipeline.serving.edition import Edition
@@ -28,3 +32,17 @@ def test_by_words_each_sentence_adds_some_that_those_before_it_lack(edition: Edi
 
 def test_nothing_is_taken_that_holds_no_word_of_the_question(edition: Edition) -> None:
     assert extract(edition.searcher, "quantum chromodynamics", "bm25_stem", edition.passages_of("two")) == []
+
+
+@pytest.mark.parametrize("mode", ["bm25_stem", "dense"])
+@pytest.mark.parametrize(
+    "asked", ["Who boiled the salt in iron pans?", "(Who boiled the salt in iron pans?)", "“Salt of iron pans?”"]
+)
+def test_a_question_that_was_asked_in_the_archive_is_no_answer(edition: Edition, mode: str, asked: str) -> None:
+    [passage, *_] = edition.passages_of("two")
+    told = "The coast did, over peat, for salt."
+    proposed = extract(
+        edition.searcher, "Who boiled the salt in iron pans?", mode, [replace(passage, text=f"{asked} {told}")]
+    )
+    assert [one.quote for one in proposed] == [told]
+    assert extract(edition.searcher, "Who boiled the salt in iron pans?", mode, [replace(passage, text=asked)]) == []

@@ -56,6 +56,13 @@ def test_a_promise_that_is_not_kept_is_named(changes: dict[str, object], line: s
     assert f"   NOT AS PROMISED: {line}" in list(lines_of(showing, 1))
 
 
+def test_a_result_is_shown_in_one_line_by_the_part_that_was_asked_for(edition: Edition) -> None:
+    showing = play(DEMOS[0].model_copy(update={"query": "You open the tap, and water comes out of the far end"}), edition)
+    [line] = [line for line in lines_of(showing, 1) if line.startswith("   1. Ep. ep03 @ 00:")]
+    assert ": … " in line
+    assert "water comes out of the far end" in line
+
+
 def test_an_answer_has_to_quote_as_many_episodes_as_promised(edition: Edition) -> None:
     showing = play(MEANING.model_copy(update={"claims_from": 2}), edition)
     assert showing.answer is not None

@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from librarian_pipeline.errors import UsageError
-from librarian_pipeline.retrieval.embedders import load_embedder
 from librarian_pipeline.retrieval.embedders.interface import OnProgress, Vectors, unit_rows
 from librarian_pipeline.retrieval.fusion import reciprocal_rank_fusion
 from librarian_pipeline.retrieval.indexing import embed_passages
 from librarian_pipeline.retrieval.modes import MAX_K, MODES, Hit, Searcher
 from librarian_pipeline.retrieval.ranking import Ranked
-from librarian_pipeline.settings import EmbeddingSettings, FusionSettings
+from librarian_pipeline.settings import FusionSettings
 from librarian_pipeline_tests.retrieval.samples import HashedWordsStandIn, chunks_of, passage, searcher_over
 
 CHUNKS = chunks_of(
@@ -253,9 +252,27 @@ def test_a_query_without_a_known_word_has_no_hits_among_words(searcher: Searcher
     assert searcher.search(query, mode) == []
 
 
-@pytest.mark.parametrize("query", ["???", "🎧🎙️", "…"])
-def test_where_the_model_sees_nothing_in_a_query_no_passage_is_favoured(searcher: Searcher, query: str) -> None:
-    assert [searcher.search(query, mode) for mode in ("dense", "hybrid", "hybrid_cc")] == [[], [], []]
+class SeesAnything(HashedWordsStandIn):
+    """As neural models do: no text is without a vector."""
+
+    def embed_query(self, text: str) -> Vectors:
+        return unit_rows(np.ones((1, self.dimensions), dtype=np.float32))[0]
+
+
+@pytest.mark.parametrize("query", ["???", "🎧🎙️", "…", "_", "\u0301"])
+def test_signs_without_a_word_have_no_hits_whatever_the_model_sees_in_them(query: str) -> None:
+    searcher = searcher_over(CHUNKS, SeesAnything())
+    assert [searcher.search(query, mode) for mode in MODES] == [[]] * len(MODES)
+
+
+class SeesNothing(HashedWordsStandIn):
+    def embed_query(self, text: str) -> Vectors:
+        return np.zeros(self.dimensions, dtype=np.float32)
+
+
+@pytest.mark.parametrize("mode", ["dense", "hybrid", "hybrid_cc"])
+def test_where_the_model_sees_nothing_in_a_query_no_passage_is_favoured(mode: str) -> None:
+    assert searcher_over(CHUNKS, SeesNothing()).search("xyzzy", mode) == []
 
 
 @pytest.mark.parametrize("query", ["the and of", "a v na", "the"])
@@ -324,8 +341,3 @@ def test_a_query_is_embedded_once_for_all_modes(loader: Loader) -> None:
     for mode in MODES:
         searcher.search("lamps", mode)
     assert loader.embedder.queries == ["lamps"]
-
-
-def test_the_fallback_sees_nothing_in_signs_alone() -> None:
-    fallback = load_embedder(EmbeddingSettings(model="char-ngram"))
-    assert searcher_over(CHUNKS, fallback).search("???", "dense") == []

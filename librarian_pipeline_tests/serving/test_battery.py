@@ -183,6 +183,21 @@ RESOURCES: dict[str, tuple[str, Check]] = {
     "resource: new line": ("episode://ep01%0A", refused("list_episodes")),
     "resource: of another kind": ("file:///etc/passwd", refused("Unknown resource")),
 }
+PROMPTS: dict[str, tuple[str, dict[str, str], Check]] = {
+    "prompt": (
+        "grounded_answer",
+        {"question": "why does dough rise?"},
+        lambda o: all(part in o.text for part in ("The question: why does dough rise?", "citation")),
+    ),
+    "prompt: no question": ("grounded_answer", {}, refused("grounded_answer takes question")),
+    "prompt: unknown argument": (
+        "grounded_answer",
+        {"question": "why?", "k": "3"},
+        refused("takes question, and nothing else"),
+    ),
+    "prompt: unknown": ("obey", {}, refused("no prompt 'obey'", "use grounded_answer")),
+}
+CHECKS: dict[str, Check] = {name: case[-1] for name, case in [*TOOL_CASES.items(), *RESOURCES.items(), *PROMPTS.items()]}
 
 
 async def _tool(client: Client, name: str, arguments: dict[str, Any]) -> Outcome:
@@ -200,14 +215,21 @@ async def _resource(client: Client, uri: str) -> Outcome:
     return Outcome(False, "".join(getattr(part, "text", "") for part in result.contents), None)
 
 
+async def _prompt(client: Client, name: str, arguments: dict[str, str]) -> Outcome:
+    try:
+        result = await client.get_prompt(name, arguments)
+    except MCPError as error:
+        return Outcome(True, str(error), None)
+    return Outcome(False, str(result.messages), None)
+
+
 async def _run_all(transport: str, home: Path) -> dict[str, Outcome]:
     async with connected(transport, home) as client:
         tools = {name: await _tool(client, tool, arguments) for name, (tool, arguments, _) in TOOL_CASES.items()}
         resources = {name: await _resource(client, uri) for name, (uri, _) in RESOURCES.items()}
-        prompt = await client.get_prompt("grounded_answer", {"question": "why does dough rise?"})
+        prompts = {name: await _prompt(client, prompt, arguments) for name, (prompt, arguments, _) in PROMPTS.items()}
         listed = Outcome(False, json.dumps([tool.model_dump() for tool in (await client.list_tools()).tools]), None)
-        asked = Outcome(False, str(prompt.messages), None)
-    return {**tools, **resources, "the prompt": asked, "the tools": listed}
+    return {**tools, **resources, **prompts, "the tools": listed}
 
 
 @pytest.fixture(scope="module")
@@ -224,22 +246,15 @@ def outcomes(home: Path) -> dict[str, dict[str, Outcome]]:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("name", [*TOOL_CASES, *RESOURCES])
+@pytest.mark.parametrize("name", list(CHECKS))
 def test_an_input_gets_what_it_should(outcomes: dict[str, dict[str, Outcome]], name: str, transport: str) -> None:
-    check = TOOL_CASES[name][2] if name in TOOL_CASES else RESOURCES[name][1]
     outcome = outcomes[transport][name]
-    assert check(outcome), outcome
+    assert CHECKS[name](outcome), outcome
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS[1:])
 def test_every_transport_gives_the_same(outcomes: dict[str, dict[str, Outcome]], transport: str) -> None:
     assert outcomes[transport] == outcomes["memory"]
-
-
-def test_the_prompt_asks_the_question_and_for_citations(outcomes: dict[str, dict[str, Outcome]]) -> None:
-    text = outcomes["memory"]["the prompt"].text
-    assert "The question: why does dough rise?" in text
-    assert "citation" in text
 
 
 def test_every_tool_only_reads_forbids_other_arguments_and_says_what_it_gives(

@@ -139,6 +139,25 @@ def test_wrong_settings_are_one_line_and_no_server(home: Path) -> None:
     assert "did you mean serving.max_result_bytes?" in errors
 
 
+def test_a_person_who_starts_a_server_at_a_terminal_is_told_what_it_waits_for(home: Path) -> None:
+    terminal, end = os.openpty()
+    try:
+        os.write(terminal, b"\x04")  # Ctrl-D: nothing more is typed
+        ended = subprocess.run(
+            [*BACK_DOOR, "--home", str(home)],
+            env=server_environment(),
+            stdin=end,
+            capture_output=True,
+            timeout=20,
+            check=True,
+        )
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert ended.stdout == b""
+    assert b"MCP server on stdio, for a client" in ended.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_server_that_waits_for_its_client(home: Path, number: signal.Signals) -> None:
     server = start(home)

@@ -175,6 +175,11 @@ def test_what_cannot_be_shown_is_said(path: str, status: int, said: str, client:
     assert said in read(client, path, status).text
 
 
+def test_a_page_about_no_snapshot_tells_nothing_of_the_index(client: TestClient, tmp_path: Path) -> None:
+    assert "Published index" not in read(client, "/nothing", 404).text
+    assert "Published index" not in read(client_of(tmp_path), "/", 503).text
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_only_reading_is_possible(method: str, client: TestClient) -> None:
     assert client.request(method, "/search?q=x").status_code == 405

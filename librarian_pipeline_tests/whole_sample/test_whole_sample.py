@@ -45,6 +45,13 @@ def test_the_score_table_of_the_readme_is_that_of_the_run(result: RunResult) -> 
     assert table_in(shown[1]) == table_in(result.stdout)
 
 
+def test_the_search_of_the_readme_prints_what_is_shown_there(home: Path, result: RunResult) -> None:
+    shown = re.search(r'^\$ \S+ search "(.*)" --home data -k 1\n(.*?)^published index', README, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    printed = run_librarian("search", shown[1], "--home", str(home), "-k", "1").stdout
+    assert printed.replace(home.as_uri(), "file:///home/me/data").startswith(shown[2])
+
+
 def test_the_three_demonstrations_show_what_they_promise(home: Path, result: RunResult) -> None:
     shown = run_librarian("demo", "--home", str(home))
     assert shown.returncode == 0, shown.stdout

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from librarian_pipeline.archive.timecodes import parse_timecode
+from librarian_pipeline.archive.timecodes import MS_PER_SECOND, parse_timecode
 from librarian_pipeline.settings import Mode
 
 MAX_QUERY = 2_000
@@ -74,4 +74,4 @@ Cursor = Annotated[
 
 
 def milliseconds(around: int | str) -> int:
-    return parse_timecode(around) if isinstance(around, str) else around * 1_000
+    return parse_timecode(around) if isinstance(around, str) else around * MS_PER_SECOND

@@ -10,7 +10,8 @@ from mcp.server.mcpserver.context import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
-from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from librarian_pipeline.serving.mcp.prompts import INSTRUCTIONS, grounded_answer
@@ -54,6 +55,19 @@ class StrictServer(MCPServer[Any]):
             if isinstance(error.__cause__, ToolError):
                 raise ToolError(str(error.__cause__)) from error
             raise
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Raises `MCPError` with that line: for a wrong argument the library would log a traceback, and tell nothing."""
+        prompts = {
+            prompt.name: [argument.name for argument in prompt.arguments or ()] for prompt in await self.list_prompts()
+        }
+        if name not in prompts:
+            raise MCPError(INVALID_PARAMS, f"there is no prompt {name[:SHOWN]!r}: use {', '.join(prompts)}")
+        if set(arguments or ()) != set(prompts[name]):
+            raise MCPError(INVALID_PARAMS, f"{name} takes {', '.join(prompts[name])}, and nothing else")
+        return await super().get_prompt(name, arguments, context)
 
 
 def build_server(library: "Callable[[], Library]", serving: ServingSettings) -> StrictServer:

@@ -8,6 +8,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
+from librarian_pipeline.archive.timecodes import MS_PER_SECOND
 from librarian_pipeline.errors import LibrarianError
 from librarian_pipeline.serving.mcp.arguments import (
     Around,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from librarian_pipeline.serving.library import Library
 
 Read = TypeVar("Read")
-MS = 1_000
 REMARKS = 400
 """Bytes of what a text says below its last item."""
 
@@ -106,7 +106,7 @@ class Tools:
         passages, window = edition.passages_of(episode_id), None
         if around is not None:
             middle = milliseconds(around)
-            window = (max(0, middle - window_s * MS), middle + window_s * MS)
+            window = (max(0, middle - window_s * MS_PER_SECOND), middle + window_s * MS_PER_SECOND)
             passages = [passage for passage in passages if _is_within(passage, window)]
         left = [_place(self._serving, passage, _plain_citation(passage)) for passage in _after(cursor, passages, edition.id)]
         empty = EpisodeDetail(
@@ -187,7 +187,9 @@ def _place(serving: ServingSettings, passage: "Passage", citation: "Citation") -
 def _link(address: str | None, citation: "Citation") -> str | None:
     if address is None or citation.start_ms is None:
         return None
-    return address.replace("{episode_id}", quote(citation.episode_id)).replace("{second}", str(citation.start_ms // MS))
+    return address.replace("{episode_id}", quote(citation.episode_id)).replace(
+        "{second}", str(citation.start_ms // MS_PER_SECOND)
+    )
 
 
 def _episode(row: dict[str, Any]) -> Episode:
