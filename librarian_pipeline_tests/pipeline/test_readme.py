@@ -16,9 +16,11 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def without_snapshot(text: str) -> str:
-    """The sample of the tests is a part of the archive in the README."""
-    return re.sub(r"(?<=published index: )[0-9a-f]{16}", "ID", text)
+def without_what_the_rest_decides(text: str) -> str:
+    """The sample of the tests is a part of the archive in the README. The snapshot is another one, therefore, and the second
+    that is cited may be: how rare a word is decides. `make test-sample` holds that second against the whole archive."""
+    text = re.sub(r"(?<=published index: )[0-9a-f]{16}", "ID", text)
+    return re.sub(r"(?<=@ )\d\d:\d\d$|(?<=#t=)\d+$", "TIME", text, flags=re.MULTILINE)
 
 
 def test_the_search_that_is_shown_gives_what_is_shown(sample: Workspace) -> None:
@@ -26,7 +28,7 @@ def test_the_search_that_is_shown_gives_what_is_shown(sample: Workspace) -> None
     command, shown = re.search(r"^\$ \S*librarian (search .*)\n((?:[^$].*\n)+)", block, re.MULTILINE).groups()  # type: ignore[union-attr]
     arguments = [str(sample.home) if part == "data" else part for part in shlex.split(command)]
     said = run_librarian(*arguments).stdout.strip().replace(sample.home.as_uri(), "file:///home/me/data")
-    assert without_snapshot(said) == without_snapshot(shown.strip())
+    assert without_what_the_rest_decides(said) == without_what_the_rest_decides(shown.strip())
 
 
 @pytest.mark.parametrize("query", [query for block in blocks("sql") for query in block.split(";") if query.strip()])
