@@ -2,6 +2,7 @@
 
 from librarian_pipeline.console import print_lines, print_table
 from librarian_pipeline.retrieval.embedders import embedder_card
+from librarian_pipeline.retrieval.embedders.registry import FALLBACK, NAMES
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.speech.weights import resolve_whisper
 
@@ -17,10 +18,11 @@ def print_models(settings: Settings) -> None:
             ["embeddings", card.model, card.source + (" (a fallback)" if card.is_fallback else ""), card.digest[:16]],
         ],
     )
+    others = [f'"{name}"' for name in NAMES if name != card.model]
     print_lines(
         [
             "",
             'others: [whisper] model = "tiny.en", a folder, or a hub name;',
-            '[embeddings] model = "all-MiniLM-L6-v2", "char-ngram" (no weights), or "st:" and a folder or hub name',
+            f'[embeddings] model = {", ".join(others)}, or "st:" and a folder or hub name; "{FALLBACK}" has no weights',
         ]
     )

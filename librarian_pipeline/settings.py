@@ -120,9 +120,10 @@ class EmbeddingSettings(_Section):
     """The embedding model of the dense branch."""
 
     model: str = Field(
-        "multilingual-e5-small",
+        "joint-e5-minilm",
         min_length=1,
-        description="`multilingual-e5-small`, `all-MiniLM-L6-v2`, `char-ngram` (fallback), `st:` and a hub name or folder",
+        description="`joint-e5-minilm`, `multilingual-e5-small`, `all-MiniLM-L6-v2` (English), `char-ngram` (fallback), "
+        "`st:` and a hub name or folder",
     )
     query_prompt: str | None = Field(None, description="for `st:` models; otherwise the model's own")
     passage_prompt: str | None = Field(None, description="for `st:` models; otherwise the model's own")

@@ -25,7 +25,7 @@ def ask(edition: Edition, query: str, mode: str | None, settings: AnswerSettings
     verifier = Verifier(edition, retrieved)
     if not words(query):
         return verifier.refuse("the question has no words")
-    evidence = evidence_of(edition.searcher, query, mode, retrieved)
+    evidence = evidence_of(edition, query, mode, retrieved)
     if why := shortfall(evidence, min_cosine(edition, settings), settings.min_coverage):
         return verifier.refuse(why)
     note = None

@@ -87,7 +87,7 @@ def _ask(
     edition: Edition, mode: str | None, row: dict[str, Any], relevant: frozenset[str], least: tuple[float | None, float]
 ) -> Asked:
     retrieved = [cited.passage for cited in edition.search(row["query"], mode, PASSAGES)]
-    evidence = evidence_of(edition.searcher, row["query"], mode, retrieved)
+    evidence = evidence_of(edition, row["query"], mode, retrieved)
     grounded = None
     if relevant and is_enough(evidence, *least):
         answer = Verifier(edition, retrieved).answer(extract(edition.searcher, row["query"], mode, retrieved))

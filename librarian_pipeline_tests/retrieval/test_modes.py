@@ -275,6 +275,36 @@ def test_where_the_model_sees_nothing_in_a_query_no_passage_is_favoured(mode: st
     assert searcher_over(CHUNKS, SeesNothing()).search("xyzzy", mode) == []
 
 
+@pytest.mark.parametrize("query", QUERIES[:5])
+def test_the_nearest_cosine_is_the_score_of_the_first_dense_hit_among_unit_vectors(searcher: Searcher, query: str) -> None:
+    assert searcher.nearest_cosine(query) == pytest.approx(searcher.search(query, "dense", 1)[0].score, abs=1e-6)
+
+
+class Doubled(HashedWordsStandIn):
+    """Says the words in the first half of its values, and the same of every text in the second."""
+
+    dimensions = 128
+
+    def embed_passages(self, texts: Sequence[str], on_progress: OnProgress | None = None) -> Vectors:
+        words = HashedWordsStandIn().embed_passages(texts)
+        return np.hstack([words, np.ones_like(words)])
+
+
+def test_the_nearest_cosine_by_the_first_values_takes_no_account_of_the_others(searcher: Searcher) -> None:
+    doubled, first = searcher_over(CHUNKS, Doubled()), HashedWordsStandIn.dimensions
+    assert doubled.nearest_cosine("bread", first) == pytest.approx(searcher.nearest_cosine("bread"), abs=1e-6)
+    assert doubled.nearest_cosine("bread") != pytest.approx(searcher.nearest_cosine("bread"), abs=1e-2)
+
+
+@pytest.mark.parametrize("query", ["???", "🎧🎙️", "…"])
+def test_signs_without_a_word_are_near_to_nothing(query: str) -> None:
+    assert searcher_over(CHUNKS, SeesAnything()).nearest_cosine(query) is None
+
+
+def test_in_an_empty_index_nothing_is_near() -> None:
+    assert searcher_over(chunks_of()).nearest_cosine("lighthouse") is None
+
+
 @pytest.mark.parametrize("query", ["the and of", "a v na", "the"])
 def test_stopwords_alone_are_a_query_like_any_other(searcher: Searcher, query: str) -> None:
     assert all(isinstance(searcher.search(query, mode), list) for mode in MODES)

