@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from typing import Any
 
+import av
 import pytest
 
 from librarian_pipeline_tests.conftest import REPOSITORY, SAMPLE
@@ -19,6 +20,24 @@ def test_there_are_55_episodes_in_two_languages() -> None:
     assert len(SCRIPTS) == 55
     assert 38 <= languages["en"] <= 40
     assert 15 <= languages["cs"] <= 17
+
+
+def test_ten_episodes_or_more_have_audio_of_one_and_a_half_to_three_minutes() -> None:
+    minutes = {}
+    for path in (SAMPLE / "audio").iterdir():
+        with av.open(path) as container:
+            assert container.duration is not None
+            minutes[path.stem] = container.duration / 60_000_000
+    assert {episode for episode, script in SCRIPTS.items() if script.render == "opus"} == set(minutes)
+    languages = Counter(SCRIPTS[episode].language for episode in minutes)
+    assert languages["en"] >= 7
+    assert languages["cs"] >= 3
+    assert 1.5 <= min(minutes.values()) <= max(minutes.values()) <= 3
+
+
+def test_the_archive_is_below_25_megabytes() -> None:
+    folders = ("audio", "demos", "gold", "notes", "transcripts")
+    assert sum(path.stat().st_size for folder in folders for path in (SAMPLE / folder).iterdir()) < 25_000_000
 
 
 def test_published_transcripts_come_in_every_format() -> None:
