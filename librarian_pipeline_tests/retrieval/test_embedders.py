@@ -475,3 +475,14 @@ def test_a_model_says_how_much_it_reads_and_counts_the_tokens_of_a_passage(model
         assert short is not None
         assert long is not None
         assert short < 10 < limit < long
+
+
+def test_counting_the_tokens_of_a_passage_that_is_too_long_prints_nothing() -> None:
+    # Once a process is enough for the library, so it has to be a new one.
+    code = """
+from librarian_pipeline.retrieval.embedders import load_embedder
+from librarian_pipeline.settings import EmbeddingSettings
+load_embedder(EmbeddingSettings(model="all-MiniLM-L6-v2")).count_tokens("tea " * 300)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -45,7 +45,8 @@ class SentenceTransformerEmbedder:
         return self._encode(text, self._query_prompt)
 
     def count_tokens(self, passage: str) -> int | None:
-        return len(self._model.tokenizer(self._passage_prompt + passage, truncation=False)["input_ids"])
+        # Without `verbose=False` it warns of what is too long, which a check of ours tells better.
+        return len(self._model.tokenizer(self._passage_prompt + passage, truncation=False, verbose=False)["input_ids"])
 
     def _encode(self, text: str, prompt: str) -> Vectors:
         """One text at a time: in a batch, the padding that its neighbours ask for changes a vector's last bits, and on a
