@@ -24,6 +24,8 @@ SAMPLE = REPOSITORY / "data"
 GOLD_SET = "gold_set.json"
 CORE = tuple(f"ep{number:02d}" for number in range(1, 11))
 """Ten episodes of every kind: deriving all of them would take most of the tests' time."""
+CORE_SETTINGS = '[embeddings]\nmodel = "multilingual-e5-small"\n'
+"""A model that loads at once: the default one takes seconds in each process. `make test-sample` has the default."""
 SOURCES = ("audio", "notes", "transcripts", "gold")
 LIBRARIAN = Path(sys.executable).parent / "librarian"
 GUARD = Path(__file__).parent / "pipeline" / "guard"
@@ -73,7 +75,7 @@ def start_librarian(*arguments: str, log: Path | None = None) -> "subprocess.Pop
 def copy_sources(target: Path, *, only: tuple[str, ...] = ()) -> Path:
     """The sample archive's files, of some episodes only if `only` names them, without what was derived from them.
 
-    Their gold set then asks for nothing that isn't there.
+    Their gold set then asks for nothing that isn't there, and their settings are `CORE_SETTINGS`.
     """
     for folder in SOURCES:
         (target / folder).mkdir(parents=True, exist_ok=True)
@@ -82,6 +84,7 @@ def copy_sources(target: Path, *, only: tuple[str, ...] = ()) -> Path:
                 shutil.copy2(path, target / folder)
     if only:
         keep_queries_of(target / "gold" / GOLD_SET, only)
+        (target / "librarian.toml").write_text(CORE_SETTINGS)
     return target
 
 

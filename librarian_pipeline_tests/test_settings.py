@@ -18,7 +18,7 @@ DOCUMENTED = {
     "chunks.max_s": (60, "90.5"),
     "chunks.overlap_segments": (1, "0"),
     "normalizer.name": ("simplemma", '"snowball"'),
-    "embeddings.model": ("multilingual-e5-small", '"char-ngram"'),
+    "embeddings.model": ("joint-e5-minilm", '"char-ngram"'),
     "fusion.c": (60, "10"),
     "fusion.depth": (100, "50"),
     "fusion.dense_weight": (0.4, "0.7"),

@@ -14,7 +14,7 @@ from librarian_pipeline.evaluation.metrics import METRICS
 from librarian_pipeline.retrieval.modes import MODES
 from librarian_pipeline.settings import Settings
 from librarian_pipeline.workspace import Workspace
-from librarian_pipeline_tests.conftest import environment, run_librarian
+from librarian_pipeline_tests.conftest import CORE_SETTINGS, environment, run_librarian
 
 DEFAULT_MODE = Settings().retrieval.default_mode
 
@@ -56,7 +56,7 @@ def test_status_of_an_archive_that_is_up_to_date_says_so(sample: Workspace) -> N
 
 
 def test_status_names_what_is_out_of_date_and_why(sample_copy: Workspace) -> None:
-    (sample_copy.home / "librarian.toml").write_text('[normalizer]\nname = "none"\n')
+    (sample_copy.home / "librarian.toml").write_text(CORE_SETTINGS + '[normalizer]\nname = "none"\n')
     text = run_librarian("status", "--home", str(sample_copy.home)).stdout
     assert "bm25_stem_index: stale: recipe: normalizer simplemma -> none; recipe: simplemma 2.0.0 -> none" in text
     assert "eval_scores: waiting: waits for bm25_stem_index" in text

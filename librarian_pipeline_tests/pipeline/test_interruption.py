@@ -21,7 +21,7 @@ ALL_FILES = 3 * 5 + 7 + 7  # of the episodes, of the archive, and beside these
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     home = copy_sources(tmp_path / "home", only=("ep03", "ep06", "ep10"))
-    (home / "librarian.toml").write_text('[whisper]\nmodel = "tiny.en"\n')
+    (home / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n[whisper]\nmodel = "tiny.en"\n')
     (home / "gold" / "gold_set.json").write_text("[]")
     return home
 

