@@ -24,6 +24,8 @@ LIBRARIES = ("azure.search.documents", "azure.identity", "openai")
 INSTALL = 'pip install -e ".[azure]"'
 HIDDEN = "***"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_TOKEN = re.compile(r"eyJ[\w-]+\.[\w.=-]+|(?<=\bBearer )\S+", re.IGNORECASE)
+"""A JSON Web Token (RFC 7519), which begins with `{"` in base64, or whatever a request was authorised with."""
 _INDEX_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,126}[a-z0-9])?")
 
 
@@ -40,11 +42,11 @@ class Account(BaseModel):
     index: str
 
     def scrub(self, text: str) -> str:
-        """`text` without the keys: services and libraries may say them again."""
+        """`text` without the keys, and without tokens of a login by identity: services and libraries may say them again."""
         for key in (self.openai_key, self.search_key):
             if key is not None:
                 text = text.replace(key.get_secret_value(), HIDDEN)
-        return text
+        return _TOKEN.sub(HIDDEN, text)
 
 
 def read_account(home: Path, environ: Mapping[str, str] | None = None) -> Account:

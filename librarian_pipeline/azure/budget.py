@@ -21,7 +21,7 @@ class Estimate:
 
     @property
     def cost(self) -> float | None:
-        return None if self.price_per_1000_tokens is None else self.tokens * self.price_per_1000_tokens / 1_000
+        return None if self.price_per_1000_tokens is None else cost_of(self.tokens, self.price_per_1000_tokens)
 
     @property
     def line(self) -> str:
@@ -34,6 +34,11 @@ class Estimate:
 
 def estimate(documents: int, texts: Sequence[str], settings: AzureSettings) -> Estimate:
     return Estimate(documents, len(texts), sum(map(tokens_of, texts)), settings.price_per_1000_tokens)
+
+
+def cost_of(tokens: int, price_per_1000_tokens: float) -> float:
+    """In the currency of the price."""
+    return tokens * price_per_1000_tokens / 1_000
 
 
 def tokens_of(text: str) -> int:
@@ -57,3 +62,19 @@ def require_within(found: Estimate, settings: AzureSettings) -> None:
             f"a cost of about {found.cost:.4f} is more than [azure] max_cost = {settings.max_cost:g}",
             "raise it if you mean it",
         )
+
+
+def require_unspent(tokens: int, settings: AzureSettings) -> None:
+    """Raises `UsageError` once so many tokens were embedded, by the service's own count, that a limit is reached.
+
+    An estimate may be wrong. What is spent may go above a limit by a batch, whose tokens are known only afterwards.
+    """
+    fix = "what was uploaded is kept; raise it if you mean it"
+    if tokens >= settings.max_tokens:
+        line = f"{tokens} tokens were embedded: [azure] max_tokens = {settings.max_tokens} are used up"
+        raise UsageError(line, fix)
+    if settings.price_per_1000_tokens is None or settings.max_cost is None:
+        return
+    cost = cost_of(tokens, settings.price_per_1000_tokens)
+    if cost >= settings.max_cost:
+        raise UsageError(f"{cost:.4f} was spent on embedding: [azure] max_cost = {settings.max_cost:g} is used up", fix)

@@ -7,9 +7,9 @@ import numpy as np
 from openai import AzureOpenAI
 
 from librarian_pipeline.azure.account import Account
+from librarian_pipeline.azure.budget import require_unspent
 from librarian_pipeline.azure.clients import openai_client
 from librarian_pipeline.azure.failures import ServiceError, explaining
-from librarian_pipeline.errors import UsageError
 from librarian_pipeline.retrieval.embedders.interface import Vectors, batches
 from librarian_pipeline.settings import AzureSettings
 
@@ -33,16 +33,12 @@ class AzureEmbedder:
         }
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Shape (len(texts), dimensions). Raises `ServiceError`; `UsageError` once more tokens were used than may be."""
+        """Shape (len(texts), dimensions). Raises `ServiceError`; `UsageError` once the budget is used up."""
         parts = [self._embed_batch(batch) for batch in batches(texts, self._settings.embed_batch)]
         return np.concatenate(parts) if parts else np.zeros((0, self._settings.dimensions), dtype=np.float32)
 
     def _embed_batch(self, texts: Sequence[str]) -> Vectors:
-        if self.tokens >= self._settings.max_tokens:
-            raise UsageError(
-                f"{self.tokens} tokens were embedded: [azure] max_tokens = {self._settings.max_tokens} are used up",
-                "what was uploaded is kept; raise it if you mean it",
-            )
+        require_unspent(self.tokens, self._settings)
         with explaining(self._account, f"embedding {len(texts)} texts"):
             answer = self._client.embeddings.create(
                 input=list(texts),

@@ -99,6 +99,25 @@ def test_no_form_of_an_account_shows_a_key(tmp_path: Path) -> None:
         assert COMPLETE[key] not in account.scrub(f"refused: {COMPLETE[key]}!")
 
 
+@pytest.mark.parametrize(
+    "token",
+    [
+        "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJzZWFyY2gifQ.c2lnbmF0dXJl-_x",
+        "eyJhbGciOiJub25lIn0.eyJhIjoxfQ.",
+        "an.opaque/token+1==",
+    ],
+)
+@pytest.mark.parametrize("said", ["{}", "refused ({}), try later", '{{"token": "{}"}}'])
+def test_a_token_of_an_identity_is_shown_by_no_text(tmp_path: Path, token: str, said: str) -> None:
+    text = said.format(token if token.startswith("eyJ") else f"Bearer {token}")
+    assert token.rstrip("=") not in read_account(tmp_path, COMPLETE).scrub(text)
+
+
+def test_other_text_is_shown_as_it_is(tmp_path: Path) -> None:
+    text = "HTTP 403 for eyJ, see api-version 2026-04-01"
+    assert read_account(tmp_path, COMPLETE).scrub(text) == text
+
+
 def test_no_complaint_shows_a_key(tmp_path: Path) -> None:
     for name in REQUIRED:
         found = complaint(tmp_path, {**COMPLETE, name: ""})

@@ -68,15 +68,21 @@ def test_the_estimate_comes_before_anything_is_sent(workspace: Workspace, servic
     assert sent_before == [{"get"}]
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [{"max_tokens": 3 * TOKENS_PER_TEXT}, {"price_per_1000_tokens": 1_000.0, "max_cost": 3.0 * TOKENS_PER_TEXT}],
+    ids=["tokens", "cost"],
+)
 def test_what_the_service_counts_is_held_against_the_limit_too(
-    workspace: Workspace, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, service: FakeService, monkeypatch: pytest.MonkeyPatch, limit: dict[str, object]
 ) -> None:
     """The estimate may be wrong: of texts in a script with many bytes it isn't, of others who knows."""
     monkeypatch.setattr("librarian_pipeline.azure.budget.BYTES_PER_TOKEN", 1_000_000)
-    limited = AzureStack(with_settings(workspace, max_tokens=3 * TOKENS_PER_TEXT))
-    with pytest.raises(UsageError, match="used up"):
+    limited = AzureStack(with_settings(workspace, **limit))
+    with pytest.raises(UsageError, match="used up: what was uploaded is kept"):
         limited.update(silent)
     assert len(service.of("embed")) == 1
+    assert len(service.documents) == 3
 
 
 def test_the_queries_are_estimated_and_refused_before_one_is_embedded(workspace: Workspace, service: FakeService) -> None:
