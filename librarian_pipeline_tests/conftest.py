@@ -28,6 +28,7 @@ CORE_SETTINGS = '[embeddings]\nmodel = "multilingual-e5-small"\n'
 """A model that loads at once: the default one takes seconds in each process. `make test-sample` has the default."""
 SOURCES = ("audio", "notes", "transcripts", "gold")
 LIBRARIAN = Path(sys.executable).parent / "librarian"
+FIRST = Path(__file__).parent / "pipeline" / "test_run.py"
 GUARD = Path(__file__).parent / "pipeline" / "guard"
 
 RunResult = subprocess.CompletedProcess[str]
@@ -123,6 +124,11 @@ def sample_copy(sample: Workspace, tmp_path: Path) -> Workspace:
     home = tmp_path / "archive"
     shutil.copytree(sample.home, home)
     return Workspace.open(home)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The file that has the sample archive derived goes first: the other worker meanwhile has tests that don't wait for it."""
+    items.sort(key=lambda item: item.path != FIRST)
 
 
 # An account that is configured where the tests run is none of their business, unless they are asked to use it.

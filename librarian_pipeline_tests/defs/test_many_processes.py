@@ -19,7 +19,7 @@ from librarian_pipeline_tests.pipeline.small_archive import SENTENCES, SETTINGS,
 from librarian_pipeline_tests.pipeline.updating import bring, content
 from librarian_pipeline_tests.ui_server import serving
 
-EPISODES = [f"ep{number}" for number in range(int(os.environ.get("TEST_EPISODES", "3")))]
+EPISODES = [f"ep{number}" for number in range(int(os.environ.get("TEST_EPISODES", "2")))]
 PATIENCE_S = 240
 AT_ONCE = '[dagster]\nexecutor = "multiprocess"\nmax_concurrent_runs = 6\nsensor_interval_s = 1\n'
 

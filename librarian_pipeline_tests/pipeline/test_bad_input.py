@@ -11,13 +11,32 @@ from librarian_pipeline_tests.conftest import SAMPLE, copy_sources, environment,
 from librarian_pipeline_tests.speech.sounds import mp3
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small_sources(home: Path) -> Path:
     """An archive without audio, quick to run; its fallback embeddings need no model."""
-    home = copy_sources(tmp_path / "small", only=("ep06", "ep07", "ep10"))
+    copy_sources(home, only=("ep06", "ep07", "ep10"))
     (home / "gold" / "gold_set.json").write_text("[]")
     (home / "librarian.toml").write_text('[embeddings]\nmodel = "char-ngram"\n')
     return home
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """The archive before its first run."""
+    return small_sources(tmp_path / "small")
+
+
+@pytest.fixture(scope="module")
+def _derived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = small_sources(tmp_path_factory.mktemp("derived") / "small")
+    result = run_librarian("run", "--home", str(home))
+    assert result.returncode == 0, result.stderr
+    return home
+
+
+@pytest.fixture
+def derived(_derived: Path, tmp_path: Path) -> Path:
+    """The archive, up to date."""
+    return Path(shutil.copytree(_derived, tmp_path / "derived"))
 
 
 def test_an_archive_without_files_is_told_where_to_put_them(tmp_path: Path) -> None:
@@ -46,26 +65,25 @@ def test_broken_front_matter_is_named_and_the_other_episodes_go_on(small: Path) 
     assert workspace.warehouse.read("chunks", "ep10").num_rows > 0
 
 
-def test_notes_that_break_later_leave_what_was_derived_from_them(small: Path) -> None:
-    assert run_librarian("run", "--home", str(small)).returncode == 0
-    workspace = Workspace.open(small)
+def test_notes_that_break_later_leave_what_was_derived_from_them(derived: Path) -> None:
+    workspace = Workspace.open(derived)
     before = workspace.warehouse.read("notes", "ep06")
-    (small / "notes" / "ep06.md").write_text("---\ntitle: [unclosed\n---\nText.\n")
-    assert run_librarian("run", "--home", str(small)).returncode == 1
+    (derived / "notes" / "ep06.md").write_text("---\ntitle: [unclosed\n---\nText.\n")
+    assert run_librarian("run", "--home", str(derived)).returncode == 1
     assert workspace.warehouse.read("notes", "ep06").equals(before)
 
 
-def test_what_failed_is_not_tried_again_until_it_changes_but_said_again(small: Path) -> None:
-    notes = small / "notes" / "ep06.md"
+def test_what_failed_is_not_tried_again_until_it_changes_but_said_again(derived: Path) -> None:
+    notes = derived / "notes" / "ep06.md"
     good = notes.read_text()
     notes.write_text("---\ntitle: [unclosed\n---\nText.\n")
-    run_librarian("run", "--home", str(small))
-    again = run_librarian("run", "--home", str(small))
+    run_librarian("run", "--home", str(derived))
+    again = run_librarian("run", "--home", str(derived))
     assert "nothing new to derive; 1 could not be" in again.stdout
     assert "ep06.md" in again.stderr
     assert again.returncode == 1
     notes.write_text(good)
-    mended = run_librarian("run", "--home", str(small))
+    mended = run_librarian("run", "--home", str(derived))
     assert mended.returncode == 0, mended.stderr
 
 
@@ -123,31 +141,31 @@ def test_audio_that_breaks_later_leaves_its_transcript(sample_copy: Workspace) -
     assert sample_copy.warehouse.read("transcripts", "ep04").equals(before)
 
 
-def test_an_error_is_said_even_where_an_older_file_of_that_name_had_failed(small: Path) -> None:
-    audio = small / "audio" / "ep11.opus"
+def test_an_error_is_said_even_where_an_older_file_of_that_name_had_failed(derived: Path) -> None:
+    audio = derived / "audio" / "ep11.opus"
     audio.write_bytes(b"junk" * 100)
-    assert run_librarian("run", "--home", str(small)).returncode == 1
+    assert run_librarian("run", "--home", str(derived)).returncode == 1
     shutil.copy(SAMPLE / "audio" / "ep01.opus", audio)
-    settings = small / "librarian.toml"
+    settings = derived / "librarian.toml"
     settings.write_text(settings.read_text() + '[whisper]\nmodel = "/no/such/folder"\n')
-    result = run_librarian("run", "--home", str(small))
+    result = run_librarian("run", "--home", str(derived))
     assert result.returncode == 1
     assert "error: transcripts[ep11]: there is no Whisper folder /no/such/folder" in result.stderr
 
 
-def test_a_folder_that_vanishes_costs_nothing_unless_it_is_meant(small: Path) -> None:
-    assert run_librarian("run", "--home", str(small)).returncode == 0
-    (small / "transcripts").rename(small / "elsewhere")
-    refused = run_librarian("run", "--home", str(small))
+def test_a_folder_that_vanishes_costs_nothing_unless_it_is_meant(derived: Path) -> None:
+    assert run_librarian("run", "--home", str(derived)).returncode == 0
+    (derived / "transcripts").rename(derived / "elsewhere")
+    refused = run_librarian("run", "--home", str(derived))
     assert (refused.returncode, _is_one_line(refused.stderr)) == (2, True)
     assert "3 of 3 files are gone" in refused.stderr
-    assert Workspace.open(small).warehouse.read("transcripts", "ep07").num_rows > 0
-    (small / "elsewhere").rename(small / "transcripts")
-    assert "everything is up to date" in run_librarian("run", "--home", str(small)).stdout
+    assert Workspace.open(derived).warehouse.read("transcripts", "ep07").num_rows > 0
+    (derived / "elsewhere").rename(derived / "transcripts")
+    assert "everything is up to date" in run_librarian("run", "--home", str(derived)).stdout
     for name in ("ep07.srt", "ep10.vtt"):
-        (small / "transcripts" / name).unlink()
-    assert run_librarian("run", "--prune", "--home", str(small)).returncode == 0
-    assert not list(small.glob("warehouse/*/ep07*"))
+        (derived / "transcripts" / name).unlink()
+    assert run_librarian("run", "--prune", "--home", str(derived)).returncode == 0
+    assert not list(derived.glob("warehouse/*/ep07*"))
 
 
 def test_a_home_with_a_name_that_yaml_and_shells_stumble_over_works(small: Path) -> None:
