@@ -127,7 +127,7 @@ def sample_copy(sample: Workspace, tmp_path: Path) -> Workspace:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The file that has the sample archive derived goes first: the other worker meanwhile has tests that don't wait for it."""
+    """The file that has the sample archive derived goes first: the other worker has tests that need not wait."""
     items.sort(key=lambda item: item.path != FIRST)
 
 
