@@ -19,6 +19,8 @@ from librarian_pipeline.storage.snapshot import sha256_of
 from librarian_pipeline.storage.tables import TableReader
 
 DATABASE = "librarian.duckdb"
+FILES_AT_ONCE = 100
+"""Of one table: what bounds how many rows are in memory."""
 READ_ONLY = 0o444
 """Programs that would open the database for writing are refused, and so don't turn it into something else."""
 
@@ -33,13 +35,15 @@ def write_snapshot(source: TableReader, records: Sequence[Provenance], search: M
     rows: dict[str, int] = {}
     with duckdb.connect(folder / DATABASE) as database:
         database.execute("SET enable_progress_bar = false").fetchall()
+        inserts = _Inserts(database)
         for record in records:
             for name, expected in _tables_of(record):
                 data, table = _read(source, name, record, expected)
                 copy = source.path(name, record.partition).relative_to(source.root)
                 files[copy.as_posix()] = _write(folder / copy, data, table.num_rows)
                 rows[name] = rows.get(name, 0) + table.num_rows
-                _insert(database, name, table)
+                inserts.add(name, table)
+        inserts.finish()
         database.execute("CHECKPOINT").fetchall()
     if (folder / f"{DATABASE}.wal").exists():
         raise LibrarianError("DuckDB left a part of the snapshot's database in a file of its own", "try again")
@@ -85,11 +89,28 @@ def _mend(path: Path) -> str:
     return f"delete {path} and run `librarian run`, which derives it anew"
 
 
-def _insert(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    database.register("rows", rows)
-    database.execute(f'CREATE TABLE IF NOT EXISTS "{name}" AS SELECT * FROM rows LIMIT 0').fetchall()
-    database.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM rows').fetchall()
-    database.unregister("rows")
+class _Inserts:
+    """Puts the rows of many files into the database, some files at a time: a statement takes as long for one as for many."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self._database = database
+        self._waiting: dict[str, list[pa.Table]] = {}
+
+    def add(self, name: str, rows: pa.Table) -> None:
+        waiting = self._waiting.setdefault(name, [])
+        if waiting and (len(waiting) == FILES_AT_ONCE or not waiting[0].schema.equals(rows.schema)):
+            self._insert(name)
+        self._waiting.setdefault(name, []).append(rows)
+
+    def finish(self) -> None:
+        for name in list(self._waiting):
+            self._insert(name)
+
+    def _insert(self, name: str) -> None:
+        self._database.register("rows", pa.concat_tables(self._waiting.pop(name)))
+        self._database.execute(f'CREATE TABLE IF NOT EXISTS "{name}" AS SELECT * FROM rows LIMIT 0').fetchall()
+        self._database.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM rows').fetchall()
+        self._database.unregister("rows")
 
 
 def _write(path: Path, data: bytes, rows: int | None = None) -> FileDigest:

@@ -9,11 +9,13 @@ import signal
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from librarian_pipeline.errors import LibrarianError, UsageError
+from librarian_pipeline.storage import snapshot_writing
 from librarian_pipeline.storage import snapshots as snapshots_module
 from librarian_pipeline.storage.manifest import MANIFEST, Manifest
 from librarian_pipeline.storage.provenance import Provenance
@@ -52,6 +54,26 @@ def test_a_snapshot_holds_every_table_as_parquet_and_in_its_database(tmp_path: P
         for table in ("scores", "rankings", "passages"):
             assert database.execute(f"SELECT count(*), min(number), max(number) FROM {table}").fetchall() == [(50, 7, 7)]
     assert not list(snapshot.folder.glob("*.wal"))
+
+
+@pytest.mark.parametrize("files_at_once", [1, 2, 3, 100])
+def test_its_database_has_the_rows_of_every_file_however_many_go_in_at_once(
+    files_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_writing, "FILES_AT_ONCE", files_at_once)
+    warehouse = Warehouse(tmp_path / "warehouse")
+    # The last ones were written with their columns in another order.
+    tables = [pa.table({"name": [f"row {n}"] * n, "number": [n] * n}) for n in range(5)]
+    tables += [pa.table({"number": [n] * n, "name": [f"row {n}"] * n}) for n in range(5, 8)]
+    records = [
+        warehouse.write("passages", f"ep{n}", rows, recipe={"code": 1}, inputs={}, beside={"scores": rows})
+        for n, rows in enumerate(tables)
+    ]
+    snapshot_writing.write_snapshot(warehouse, records, SEARCH, tmp_path / "snapshot")
+    expected = [(f"row {n}", n) for n in range(8) for _ in range(n)]
+    with duckdb.connect(tmp_path / "snapshot" / DATABASE, read_only=True) as database:
+        for table in ("passages", "scores"):
+            assert database.execute(f"SELECT name, number FROM {table} ORDER BY number").fetchall() == expected
 
 
 def test_its_manifest_tells_outputs_recipes_rows_digests_and_how_it_is_searched(tmp_path: Path) -> None:
