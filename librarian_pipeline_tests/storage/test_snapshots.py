@@ -63,14 +63,14 @@ def test_its_database_has_the_rows_of_every_file_however_many_go_in_at_once(
     monkeypatch.setattr(snapshot_writing, "FILES_AT_ONCE", files_at_once)
     warehouse = Warehouse(tmp_path / "warehouse")
     # The last ones were written with their columns in another order.
-    tables = [pa.table({"name": [f"row {n}"] * n, "number": [n] * n}) for n in range(5)]
+    tables = [pa.table({"name": [f"row {n}"] * n, "number": [n] * n}) for n in range(1, 5)]
     tables += [pa.table({"number": [n] * n, "name": [f"row {n}"] * n}) for n in range(5, 8)]
     records = [
         warehouse.write("passages", f"ep{n}", rows, recipe={"code": 1}, inputs={}, beside={"scores": rows})
-        for n, rows in enumerate(tables)
+        for n, rows in enumerate(tables, start=1)
     ]
     snapshot_writing.write_snapshot(warehouse, records, SEARCH, tmp_path / "snapshot")
-    expected = [(f"row {n}", n) for n in range(8) for _ in range(n)]
+    expected = [(f"row {n}", n) for n in range(1, 8) for _ in range(n)]
     with duckdb.connect(tmp_path / "snapshot" / DATABASE, read_only=True) as database:
         for table in ("passages", "scores"):
             assert database.execute(f"SELECT name, number FROM {table} ORDER BY number").fetchall() == expected
