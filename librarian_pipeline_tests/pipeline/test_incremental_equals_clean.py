@@ -34,7 +34,7 @@ from librarian_pipeline_tests.silent import Silent
 
 UNPUBLISHED = Scope(without=frozenset({"published_index"}))
 """A snapshot is named by its content, and takes most of the time of a run as small as these."""
-SEQUENCES = int(os.environ.get("TEST_SEQUENCES", "60"))
+SEQUENCES = int(os.environ.get("TEST_SEQUENCES", "30"))
 EDITS = 5
 DAMAGED = b"\xff\xfe\x00 no longer what it was"
 EPISODES = st.sampled_from(["heard", "one", "two", "new"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from librarian_pipeline_tests.pipeline.small_archive import SENTENCES, add_notes, add_published, small_archive
 from librarian_pipeline_tests.pipeline.updating import bring, content
 
-KILLS = int(os.environ.get("TEST_KILLS", "20"))
+KILLS = int(os.environ.get("TEST_KILLS", "10"))
 SEED = 20_261
 
 

@@ -18,7 +18,7 @@ from librarian_pipeline_tests.serving.clients import server_at
 from librarian_pipeline_tests.serving.publishing import STEP_MS, Episode, numbered, publish
 
 CLIENTS = 4
-PUBLICATIONS = int(os.environ.get("TEST_PUBLICATIONS", "40"))
+PUBLICATIONS = int(os.environ.get("TEST_PUBLICATIONS", "25"))
 KILLED = 10
 SEED = 20_261
 QUERIES = ("salt on mules", "an owl in the snow", "zvonař", "a church bell")

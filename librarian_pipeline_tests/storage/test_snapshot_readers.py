@@ -13,7 +13,7 @@ import pytest
 from librarian_pipeline_tests.storage.publishing import numbers_in, publish, snapshots_at
 
 READERS = 4
-PUBLICATIONS = int(os.environ.get("TEST_PUBLICATIONS", "40"))
+PUBLICATIONS = int(os.environ.get("TEST_PUBLICATIONS", "25"))
 KILLED = 20
 SEED = 20_261
 
