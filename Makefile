@@ -15,7 +15,9 @@ help:  ## show this list
 run: $(VENV)/.installed  ## bring the archive in data/ (or HOME_DIR=...) up to date and print the score table
 	@$(BIN)/librarian run --home $(HOME_DIR)
 
+# The tests start hundreds of processes, and an environment may forbid them to keep what they compile.
 test: $(VENV)/.installed-test  ## run the tests
+	@$(BIN)/python -m compileall -q librarian_pipeline librarian_pipeline_tests
 	@$(BIN)/python -m pytest
 
 test-browser: browser-there $(VENV)/.installed-browser  ## try the UI's pages in headless Chromium, Debian's package
