@@ -139,9 +139,9 @@ class FusionSettings(_Section):
 
     c: int = Field(60, ge=1)
     depth: int = Field(100, ge=1, le=10_000)
-    dense_weight: float = Field(0.4, ge=0, le=1, description="`hybrid_cc`: of the dense branch; words have the rest")
+    dense_weight: float = Field(0.8, ge=0, le=1, description="`hybrid_cc`: of the dense branch; words have the rest")
     language_centring: float = Field(
-        1, ge=0, le=1, description="`hybrid_cc`: how much of a model's liking for passages in the query's language goes"
+        0.5, ge=0, le=1, description="`hybrid_cc`: how much of a model's liking for passages in the query's language goes"
     )
 
 

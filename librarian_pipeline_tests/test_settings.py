@@ -21,8 +21,8 @@ DOCUMENTED = {
     "embeddings.model": ("joint-e5-minilm", '"char-ngram"'),
     "fusion.c": (60, "10"),
     "fusion.depth": (100, "50"),
-    "fusion.dense_weight": (0.4, "0.7"),
-    "fusion.language_centring": (1, "0.5"),
+    "fusion.dense_weight": (0.8, "0.7"),
+    "fusion.language_centring": (0.5, "1"),
     "retrieval.default_mode": ("hybrid_cc", '"dense"'),
     "dagster.executor": ("in_process", '"multiprocess"'),
 }

@@ -67,7 +67,7 @@ CHANGES: dict[str, tuple[object, set[str]]] = {
     "fusion.c": (10, SEARCH),
     "fusion.depth": (50, SEARCH),
     "fusion.dense_weight": (0.7, SEARCH),
-    "fusion.language_centring": (0.5, SEARCH),
+    "fusion.language_centring": (1, SEARCH),
     "retrieval.default_mode": ("dense", SEARCH),
     "answers.min_cosine": (0.8, set()),
     "answers.min_coverage": (0.7, set()),
