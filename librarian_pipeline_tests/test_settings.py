@@ -22,7 +22,7 @@ DOCUMENTED = {
     "fusion.c": (60, "10"),
     "fusion.depth": (100, "50"),
     "fusion.dense_weight": (0.8, "0.7"),
-    "fusion.language_centring": (0.5, "1"),
+    "fusion.language_centring": (0.5, "0.9"),
     "retrieval.default_mode": ("hybrid_cc", '"dense"'),
     "dagster.executor": ("in_process", '"multiprocess"'),
 }
