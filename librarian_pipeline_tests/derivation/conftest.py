@@ -18,7 +18,7 @@ def update(workspace: Workspace, scope: Scope | None = None) -> Update:
 @pytest.fixture(scope="session")
 def _derived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("gated") / "archive"
-    write_archive(home, 60, minutes=1)
+    write_archive(home, 40, minutes=1)
     workspace = Workspace.open(home)
     assert update(workspace).errors == {}
     return home
@@ -26,5 +26,5 @@ def _derived(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def workspace(_derived: Path, tmp_path: Path) -> Workspace:
-    """A made-up archive of 60 episodes and 30 queries, up to date. Nothing is accepted yet."""
+    """A made-up archive of 40 episodes and 20 queries, up to date. Nothing is accepted yet."""
     return Workspace.open(shutil.copytree(_derived, tmp_path / "archive"))
