@@ -57,7 +57,8 @@ def test_a_promise_that_is_not_kept_is_named(changes: dict[str, object], line: s
 
 
 def test_a_result_is_shown_in_one_line_by_the_part_that_was_asked_for(edition: Edition) -> None:
-    showing = play(DEMOS[0].model_copy(update={"query": "You open the tap, and water comes out of the far end"}), edition)
+    words = {"query": "You open the tap, and water comes out of the far end", "mode": "bm25_stem"}
+    showing = play(DEMOS[0].model_copy(update=words), edition)
     [line] = [line for line in lines_of(showing, 1) if line.startswith("   1. Ep. ep03 @ 00:")]
     assert ": … " in line
     assert "water comes out of the far end" in line
